@@ -1,0 +1,277 @@
+"""Every number of a run, as plain frozen values. Defaults are the paper's (its appendix tables).
+
+A field, its flag (`--imagination.budget`), its metric prefix and its name in the docs are the same
+word. Nothing here builds anything: `agent.build` maps a config to networks.
+"""
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+
+@dataclass(frozen=True, kw_only=True)
+class AtariConfig:
+    """The Atari protocol; the defaults are those of the published runs."""
+
+    frame_skip: int = 4
+    """Emulated frames per action."""
+    max_noops: int = 30
+    """A reset is followed by 1 to this many no-ops; 0 switches them off."""
+    noop_unit: Literal["steps", "frames"] = "steps"
+    """Whether a no-op lasts one agent step (the published runs) or one emulated frame."""
+    max_pool: bool = False
+    """Take the maximum over the last two emulated frames, against sprite flicker."""
+    full_actions: bool = False
+    """All 18 actions instead of the game's minimal set."""
+    sticky: float = 0.0
+    """Probability that the emulator repeats the previous action."""
+    end_on_life_loss: bool = False
+    """Report the loss of a life as the end of the episode."""
+    sign_rewards: bool = False
+    """Replace each reward by its sign."""
+    max_frames: int = 108_000
+    """Emulated frames after which an episode is truncated."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class EnvConfig:
+    """Which world, and how it is seen."""
+
+    id: str = "catch"
+    """An embedded world, `ALE/Game-v5`, `Craftium/Name-v0`, any Gymnasium id, or `module:Name`."""
+    size: int = 64
+    """Height and width of the frames the agent sees."""
+    grey: bool = False
+    """One channel instead of three."""
+    pixels: bool = False
+    """Use the environment's `rgb_array` render as the observation."""
+    frame_skip: int = 1
+    """Repeat each action (Atari and Craftium have their own)."""
+    time_limit: int = 0
+    """Truncate episodes after this many agent steps; 0 leaves them to the environment."""
+    old_api: bool = False
+    """The environment speaks the old interface: `reset() -> obs`, `step() -> 4 values`."""
+    options: str = ""
+    """Keyword arguments of the environment, as a JSON object."""
+    isolation: Literal["auto", "process", "inline"] = "auto"
+    """Run it in its own supervised process, or in this one (auto: process for Craftium only)."""
+    step_timeout: float = 60.0
+    """Seconds after which a supervised step counts as hung."""
+    reset_timeout: float = 300.0
+    """Seconds after which a supervised reset counts as hung."""
+    max_failures: int = 5
+    """Failures in a row after which a supervised environment gives up and the run stops, saved."""
+    atari: AtariConfig = field(default_factory=AtariConfig)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LearnerConfig:
+    """The optimiser (AdamW) of one network and its share of every epoch."""
+
+    batch_size: int
+    steps_per_epoch: int
+    first_epoch: int = 0
+    """Epoch (from 0) at which this learner starts."""
+    learning_rate: float = 2e-4
+    final_learning_rate: float | None = None
+    """Reached by cosine decay after `decay_steps`; none keeps the rate."""
+    decay_steps: int = 0
+    warmup_steps: int = 0
+    """Steps of linear warm-up."""
+    weight_decay: float = 0.01
+    betas: tuple[float, float] = (0.9, 0.99)
+    eps: float = 1e-8
+    max_grad_norm: float = 1.0
+    micro_batches: int = 1
+    """Cut each batch into this many pieces and accumulate gradients, for small cards."""
+
+    def __post_init__(self) -> None:
+        if self.batch_size < 1 or self.steps_per_epoch < 0 or self.micro_batches < 1:
+            raise ValueError(
+                "batch_size and micro_batches must be at least 1, steps_per_epoch at least 0"
+            )
+        if self.batch_size % self.micro_batches:
+            raise ValueError(
+                f"micro_batches ({self.micro_batches}) must divide batch_size ({self.batch_size})"
+            )
+
+
+@dataclass(frozen=True, kw_only=True)
+class TokenizerConfig:
+    """The tanh autoencoder (appendix A, table 1)."""
+
+    patch_size: int = 1
+    """Space-to-depth before the first convolution."""
+    channels: int = 64
+    multipliers: tuple[int, ...] = (2, 4, 4)
+    """Channels per level; every level halves the resolution once."""
+    encoder_blocks: int = 2
+    decoder_blocks: int = 3
+    attention_at: tuple[int, ...] = (16,)
+    """Resolutions with attention after each residual block."""
+    latent_channels: int = 16
+    norm_groups: int = 32
+    perceptual: Literal["vgg16", "vgg19", "none"] = "vgg16"
+    """The feature network of the perceptual loss."""
+    learner: LearnerConfig = LearnerConfig(
+        batch_size=32, steps_per_epoch=300, first_epoch=10, weight_decay=0.05, betas=(0.9, 0.95)
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class DenoiserConfig:
+    """The frame-causal video DiT."""
+
+    layers: int = 12
+    heads: int = 8
+    head_dim: int = 64
+    patch_size: int = 2
+    mlp_ratio: int = 4
+    prediction: Literal["velocity", "clean"] = "velocity"
+    """What the network outputs; the velocity is derived from a clean prediction."""
+    loss_weight: Literal["uniform", "noise_squared"] = "uniform"
+    """Weight of a frame's velocity error: 1, or (1 - tau)^2."""
+    action_tokens: bool = False
+    """Add the action to the tokens besides the adaptive norm."""
+    normalize: bool = False
+    """Centre and scale latents by running statistics at input and output."""
+    ema: float = 0.0
+    """Decay of the averaged weights that imagination uses; 0 uses the weights themselves."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecurrentConfig:
+    """CNN block, projection and LSTM: the shape of actor, critic and reward model."""
+
+    cnn_channels: int = 256
+    cnn_out_channels: int = 64
+    hidden: int = 512
+    normalize: bool = False
+    """Centre and scale latents by running statistics before the network."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class WorldModelConfig:
+    """How denoiser and reward model are trained on segments of real experience."""
+
+    segment_length: int = 33
+    """Frames per training segment: context + horizon."""
+    clean_prob: float = 0.2
+    """Share of samples with a clean prefix."""
+    max_clean: float = 0.7
+    """Longest clean prefix, as a share of the segment."""
+    horizon_times: float = 0.0
+    """Share of samples whose times are shaped like a row of the Horizon schedule."""
+    learner: LearnerConfig = LearnerConfig(
+        batch_size=8, steps_per_epoch=300, first_epoch=25, eps=1e-6
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ImaginationConfig:
+    horizon: int = 32
+    """H, the number of frames imagined at once."""
+    budget: int = 16
+    """B, denoising steps for the whole segment; may be below the horizon."""
+    decay_horizon: float = 4.0
+    """nu, how many frames are in flight at a time; 1 is autoregressive."""
+    sampler: Literal["stable", "coupled", "naive", "naive_held"] = "stable"
+    """How actions are drawn at each denoising step (naive is the paper's ablation)."""
+    context: int = 1
+    """Clean frames the world model starts from."""
+    engine: Literal["window", "plain"] = "window"
+    """The exact window over a cache, or the plain loop that evaluates everything."""
+
+    def __post_init__(self) -> None:
+        if self.horizon < 1 or self.budget < 1:
+            raise ValueError("imagination.horizon and imagination.budget must be at least 1")
+        if not 1 <= self.decay_horizon <= self.horizon:
+            raise ValueError(
+                f"imagination.decay_horizon must lie in [1, {self.horizon}] (the horizon), "
+                f"got {self.decay_horizon}"
+            )
+        if self.context < 1:
+            raise ValueError("imagination.context must be at least 1: the agent starts from a frame")
+        if self.sampler == "naive" and self.engine == "window":
+            raise ValueError(
+                "imagination.sampler naive redraws every action at every step and needs "
+                "imagination.engine plain; naive_held runs on the window"
+            )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ControllerConfig:
+    """Actor and critic, trained in imagination."""
+
+    discount: float = 0.99
+    lambda_: float = 0.95
+    entropy_weight: float = 0.001
+    context: int = 20
+    """Real frames that actor and critic see before the first imagined one."""
+    use_tau: bool = True
+    """Tell the actor how noisy a frame is."""
+    clean_level: bool = True
+    """Train the actor on the clean row too, as in the published runs."""
+    return_scale_decay: float = 0.005
+    actor_bias: tuple[float, ...] = ()
+    """Prior of the actor's output bias, one number per action."""
+    network: RecurrentConfig = RecurrentConfig()
+    learner: LearnerConfig = LearnerConfig(batch_size=30, steps_per_epoch=50, first_epoch=40)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReplayConfig:
+    capacity: int = 1_000_000
+    """Sample from the newest this many frames; all are kept on disk."""
+    recent_share: float = 0.3
+    """Share of each batch drawn from Beta(3, 1), which favours recent data."""
+    min_segment: int = 4
+    """Shortest training segment, in frames."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingConfig:
+    epochs: int = 500
+    collect_steps: int = 200
+    """Environment steps per epoch."""
+    initial_steps: int = 0
+    """Environment steps before the first epoch."""
+    snapshot_every: int = 10
+    """Epochs between snapshots."""
+    keep_snapshots: int = 1
+    log_every: int = 50
+    """Optimiser steps between lines of metrics.jsonl."""
+    evaluate_every: int = 0
+    """Epochs between evaluations; 0 evaluates only on request."""
+    evaluation_episodes: int = 16
+    target_return: float | None = None
+    """Stop early once an evaluation (of the best snapshot, on fresh episodes) reaches this."""
+    strips_every: int = 50
+    """Epochs between film strips; 0 switches them off."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RuntimeConfig:
+    device: str = "auto"
+    """cuda, mps, cpu, or auto for the best there is."""
+    precision: Literal["auto", "float32", "bfloat16"] = "auto"
+    """Activations of networks: auto is bfloat16 on CUDA, float32 elsewhere."""
+    compile: bool = False
+    """Compile networks with torch.compile."""
+    threads: int = 0
+    """CPU threads; 0 leaves the choice to torch."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config:
+    env: EnvConfig = EnvConfig()
+    tokenizer: TokenizerConfig = TokenizerConfig()
+    denoiser: DenoiserConfig = DenoiserConfig()
+    reward: RecurrentConfig = RecurrentConfig()
+    world_model: WorldModelConfig = WorldModelConfig()
+    controller: ControllerConfig = ControllerConfig()
+    imagination: ImaginationConfig = ImaginationConfig()
+    replay: ReplayConfig = ReplayConfig()
+    training: TrainingConfig = TrainingConfig()
+    runtime: RuntimeConfig = RuntimeConfig()
+    seed: int = 0
+    """All random streams derive from it."""
