@@ -190,7 +190,9 @@ class ImaginationConfig:
                 f"got {self.decay_horizon}"
             )
         if self.context < 1:
-            raise ValueError("imagination.context must be at least 1: the agent starts from a frame")
+            raise ValueError(
+                "imagination.context must be at least 1: the agent starts from a frame"
+            )
         if self.sampler == "naive" and self.engine == "window":
             raise ValueError(
                 "imagination.sampler naive redraws every action at every step and needs "

@@ -1,0 +1,61 @@
+"""The command `horizon`: one word chooses the module that does the work."""
+
+import difflib
+import importlib
+import sys
+
+from horizon_imagination.errors import UsageError
+from horizon_imagination.version import __version__
+
+COMMANDS: dict[str, tuple[str, str]] = {
+    "schedule": ("schedule", "draw and print sampling schedules side by side"),
+    "study": ("study", "the paper's studies: actions"),
+}
+"""Command -> (module in this package, one line of help)."""
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run a command; bad input is one line on stderr and exit status 2."""
+    argv = sys.argv[1:] if argv is None else argv
+    try:
+        return _dispatch(argv)
+    except UsageError as error:
+        print(f"horizon: {' '.join(str(error).split())}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("horizon: interrupted", file=sys.stderr)
+        return 130
+    except BrokenPipeError:
+        return 141
+
+
+def _dispatch(argv: list[str]) -> int:
+    if not argv or argv[0] in ("-h", "--help", "help"):
+        print(_help())
+        return 0
+    if argv[0] in ("-V", "--version"):
+        print(__version__)
+        return 0
+    name, *rest = argv
+    if name not in COMMANDS:
+        close = difflib.get_close_matches(name, COMMANDS, n=1)
+        hint = f"did you mean '{close[0]}'?" if close else "see 'horizon --help'"
+        raise UsageError(f"unknown command '{name}'; {hint}")
+    module = importlib.import_module(f"horizon_imagination.cli.{COMMANDS[name][0]}")
+    return module.main(rest) or 0
+
+
+def _help() -> str:
+    width = max(map(len, COMMANDS))
+    lines = [f"  {name:<{width}}  {text}" for name, (_, text) in COMMANDS.items()]
+    return "\n".join(
+        [
+            "usage: horizon COMMAND [OPTIONS]",
+            "",
+            "Act in many future frames while they are being denoised.",
+            "",
+            *lines,
+            "",
+            "horizon COMMAND --help lists its options; horizon --version prints the version.",
+        ]
+    )

@@ -1,0 +1,313 @@
+"""Episodes on disk: the format of datasets and of a run's own replay (see docs/data.md)."""
+
+import hashlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from horizon_imagination.data.columns import Column, FrameFile, GrowingArray
+from horizon_imagination.data.layout import (
+    COLUMNS,
+    FILES,
+    FIRST,
+    FRAMES,
+    LAST,
+    Description,
+    Episode,
+    complete_rows,
+    read_description,
+)
+from horizon_imagination.errors import UsageError
+
+
+class Store:
+    """Episodes in a folder of flat append-only files, one row per frame.
+
+    Row t holds a frame and the action taken on it, the reward and the end that followed. Rows
+    count once their byte is in `marks.u8`, which is written last: a process that is killed at any
+    point leaves every earlier row as it was.
+    """
+
+    def __init__(self, folder: Path, description: Description, writable: bool) -> None:
+        self.folder = folder
+        self.frame_shape = description.frame_shape
+        self.num_actions = description.num_actions
+        self.env_id = description.env_id
+        self.writable = writable
+        self.version = 0
+        """Changes whenever rows or episodes do."""
+        self._sha256 = dict(description.sha256)
+        rows = complete_rows(folder, self.frame_shape)
+        if rows < description.rows:
+            raise UsageError(
+                f"{folder} is truncated: {description.rows} rows are promised, {rows} are there; "
+                "restore it from a copy, or see horizon data validate"
+            )
+        self._frames = FrameFile(folder / FRAMES, self.frame_shape, writable)
+        self._columns = {
+            name: Column(folder / FILES[name], dtype, rows, writable)
+            for name, dtype in COLUMNS.items()
+        }
+        marks = self._columns["marks"].values
+        self._starts = GrowingArray(np.flatnonzero(marks & FIRST))
+        self._open = rows > 0 and not marks[-1] & LAST
+        self._info = {int(x["start"]): dict(x["info"]) for x in description.episodes if "info" in x}
+        if writable:
+            self._cut(rows)
+        elif self._open:
+            self._clear_last()
+
+    @classmethod
+    def create(
+        cls, folder: Path | str, frame_shape: tuple[int, int, int], num_actions: int, env_id: str
+    ) -> "Store":
+        """Start an empty dataset in a folder that does not hold one yet."""
+        folder = Path(folder)
+        if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+            raise UsageError(f"{folder} exists and is not empty; name a new folder for the dataset")
+        folder.mkdir(parents=True, exist_ok=True)
+        for name in (FRAMES, *FILES.values()):
+            (folder / name).touch()
+        description = Description(tuple(frame_shape), num_actions, env_id)
+        description.write(folder)
+        return cls(folder, description, writable=True)
+
+    @classmethod
+    def open(cls, folder: Path | str, mode: Literal["r", "a"] = "r") -> "Store":
+        """Open a dataset to read ("r") or to go on writing where it stops ("a")."""
+        return cls(Path(folder), read_description(Path(folder)), writable=mode == "a")
+
+    def begin(self, frame: np.ndarray, info: Mapping[str, Any] | None = None) -> None:
+        """Start an episode; one that is still open ends here, truncated."""
+        self._check_frame(frame)
+        self._unseal()
+        if self._open:
+            self.end()
+        row = self.num_frames
+        self._append(row, frame, FIRST)
+        self._starts.put(len(self._starts), np.array([row]))
+        self._open = True
+        if info:
+            self._info[row] = dict(info)
+
+    def add(
+        self,
+        action: int,
+        reward: float,
+        terminated: bool,
+        truncated: bool,
+        next_frame: np.ndarray,
+        info: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Append one step; the episode is closed when it terminated or was truncated."""
+        if not self._open:
+            raise ValueError("no episode is open; call begin(frame) after an episode's end")
+        if not 0 <= action < self.num_actions:
+            raise UsageError(f"action {action} is not one of the {self.num_actions} actions")
+        self._check_frame(next_frame)
+        self._unseal()
+        row = self.num_frames
+        ended = terminated or truncated
+        step = {"action": int(action), "reward": float(reward), "terminated": bool(terminated)}
+        self._append(row, next_frame, LAST if ended else 0, step)
+        self._open = not ended
+        if info:
+            start = int(self._starts.values[-1])
+            self._info[start] = self._info.get(start, {}) | dict(info)
+
+    def end(self, info: Mapping[str, Any] | None = None) -> None:
+        """Close the open episode as truncated, without a further frame."""
+        if self._open:
+            self._unseal()
+            row = self.num_frames - 1
+            self._columns["marks"].put(row, self.marks[row:] | LAST)
+            self._open = False
+            self.version += 1
+        if info and len(self._starts):
+            start = int(self._starts.values[-1])
+            self._info[start] = self._info.get(start, {}) | dict(info)
+
+    def position(self) -> dict[str, Any]:
+        """Where the writing stands, as JSON; everything before it is safe on the disk."""
+        self.flush()
+        start = int(self._starts.values[-1]) if len(self._starts) else -1
+        return {"rows": self.num_frames, "open": self._open, "info": self._info.get(start, {})}
+
+    def rewind(self, position: Mapping[str, Any]) -> None:
+        """Forget what was written after `position`, exactly; its open episode is open again."""
+        rows = int(position["rows"])
+        if not 0 <= rows <= self.num_frames:
+            raise UsageError(
+                f"{self.folder} has {self.num_frames} rows, the snapshot expects {rows}; "
+                "restore the replay folder that belongs to the snapshot"
+            )
+        self._unseal()
+        self._starts.truncate(int(np.searchsorted(self._starts.values, rows)))
+        self._info = {start: info for start, info in self._info.items() if start < rows}
+        if len(self._starts):
+            start = int(self._starts.values[-1])
+            self._info.pop(start, None)
+            if position["info"]:
+                self._info[start] = dict(position["info"])
+        self._open = bool(position["open"])
+        # The promise of dataset.json is lowered before any row goes.
+        self._describe(rows).write(self.folder)
+        self._cut(rows)
+        self.version += 1
+
+    def flush(self) -> None:
+        """Return once all rows and `dataset.json` are safe on the disk."""
+        if not self.writable:
+            return
+        self._frames.sync()
+        for column in self._columns.values():
+            column.sync()
+        self._describe(self.num_frames).write(self.folder)
+
+    def seal(self) -> None:
+        """Close an open episode and write the hashes that make the dataset checkable."""
+        self.end()
+        self._frames.trim(self.num_frames)
+        self._sha256 = {name: file_hash(self.folder / name) for name in (FRAMES, *FILES.values())}
+        self.flush()
+
+    def close(self) -> None:
+        """Flush, give back spare room and close the files; reading stays possible."""
+        if self.writable:
+            self._frames.trim(self.num_frames)
+            self.flush()
+            self.writable = False
+        self._frames.close()
+        for column in self._columns.values():
+            column.close()
+
+    @property
+    def num_frames(self) -> int:
+        """Rows."""
+        return len(self._columns["marks"])
+
+    @property
+    def num_steps(self) -> int:
+        """Actions taken, in all episodes."""
+        return self.num_frames - len(self._starts)
+
+    @property
+    def frames(self) -> np.ndarray:
+        """Frames by row, a read-only memory map."""
+        return self._frames.view()[: self.num_frames]
+
+    @property
+    def action(self) -> np.ndarray:
+        """The action taken on each frame; 0 on an episode's last."""
+        return self._columns["action"].values
+
+    @property
+    def reward(self) -> np.ndarray:
+        """The reward that followed each frame; 0 on an episode's last."""
+        return self._columns["reward"].values
+
+    @property
+    def terminated(self) -> np.ndarray:
+        """1 where the step taken on the frame ended the episode for good."""
+        return self._columns["terminated"].values
+
+    @property
+    def marks(self) -> np.ndarray:
+        """Bits that mark the first and the last frame of each episode."""
+        return self._columns["marks"].values
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the last episode still goes on."""
+        return self._open
+
+    @property
+    def starts(self) -> np.ndarray:
+        """The first row of each episode."""
+        return self._starts.values
+
+    @property
+    def ends(self) -> np.ndarray:
+        """The row after the last frame of each episode."""
+        return np.append(self._starts.values[1:], self.num_frames)[: len(self._starts)]
+
+    @property
+    def episodes(self) -> list[Episode]:
+        """All episodes, the open one included."""
+        return self._episodes(self.num_frames)
+
+    @property
+    def returns(self) -> list[float]:
+        """Sum of rewards of each episode that has ended."""
+        return [x.total_reward for x in self.episodes if x.ended != "open"]
+
+    def _episodes(self, rows: int) -> list[Episode]:
+        if not rows:
+            return []
+        starts = self._starts.values
+        sums = np.add.reduceat(self.reward[:rows].astype(np.float64), starts)
+        lengths = np.diff(starts, append=rows)
+        terminated = (lengths > 1) & (self.terminated[starts + np.maximum(lengths - 2, 0)] == 1)
+        ended = np.where(terminated, "terminated", "truncated").tolist()
+        if self._open:
+            ended[-1] = "open"
+        table = zip(starts.tolist(), lengths.tolist(), ended, sums.tolist(), strict=True)
+        return [Episode(*line, info=self._info.get(line[0], {})) for line in table]
+
+    def _describe(self, rows: int) -> Description:
+        episodes = (
+            {"start": x.start, "length": x.length, "ended": x.ended}
+            | ({"info": dict(x.info)} if x.info else {})
+            for x in self._episodes(rows)
+        )
+        shape, sha256 = self.frame_shape, self._sha256
+        return Description(shape, self.num_actions, self.env_id, rows, tuple(episodes), sha256)
+
+    def _append(
+        self, row: int, frame: np.ndarray, mark: int, step: Mapping[str, Any] | None = None
+    ) -> None:
+        """Write the step taken on the previous row, then the new row; its mark makes it count."""
+        self._frames.put(row, frame)
+        for name in ("action", "reward", "terminated"):
+            if step is None:
+                self._columns[name].put(row, np.zeros(1))
+            else:
+                self._columns[name].put(row - 1, np.array([step[name], 0]))
+        self._columns["marks"].put(row, np.array([mark]))
+        self.version += 1
+
+    def _cut(self, rows: int) -> None:
+        """Drop all rows from `rows` on, and what a step in the making left on the last row."""
+        for name in ("marks", "action", "reward", "terminated"):
+            self._columns[name].truncate(rows)
+        if rows and self._open:
+            if self.marks[-1] & LAST:
+                self._columns["marks"].put(rows - 1, self.marks[-1:] & ~np.uint8(LAST))
+            for name in ("action", "reward", "terminated"):
+                self._columns[name].put(rows - 1, np.zeros(1))
+
+    def _clear_last(self) -> None:
+        for name in ("action", "reward", "terminated"):
+            self._columns[name].values[-1] = 0
+
+    def _unseal(self) -> None:
+        if not self.writable:
+            raise ValueError(f"{self.folder} was opened to read; open it with mode 'a' to write")
+        if self._sha256:
+            self._sha256 = {}
+            self._describe(self.num_frames).write(self.folder)
+
+    def _check_frame(self, frame: np.ndarray) -> None:
+        if frame.shape != self.frame_shape or frame.dtype != np.uint8:
+            raise UsageError(
+                f"a frame of {self.folder} is uint8 {self.frame_shape} (channel, height, width), "
+                f"got {frame.dtype} {frame.shape}"
+            )
+
+
+def file_hash(path: Path) -> str:
+    """The sha256 of a file, in hexadecimal."""
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
