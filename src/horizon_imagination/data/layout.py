@@ -1,5 +1,6 @@
 """The one description of a dataset folder: names, types and `dataset.json` (see docs/data.md)."""
 
+import hashlib
 import json
 import os
 from collections.abc import Mapping
@@ -44,6 +45,32 @@ class Episode:
     def num_steps(self) -> int:
         """Actions taken."""
         return self.length - 1
+
+    def line(self) -> dict[str, Any]:
+        """The episode as `dataset.json` has it."""
+        place = {"start": self.start, "length": self.length, "ended": self.ended}
+        return place | ({"info": dict(self.info)} if self.info else {})
+
+
+def episode_table(
+    starts: np.ndarray,
+    reward: np.ndarray,
+    terminated: np.ndarray,
+    is_open: bool,
+    info: Mapping[int, Mapping[str, Any]],
+) -> list[Episode]:
+    """The episodes that begin at `starts`; `is_open` says whether the last one goes on."""
+    if not len(starts):
+        return []
+    sums = np.add.reduceat(reward.astype(np.float64), starts)
+    lengths = np.diff(starts, append=len(reward))
+    # The step that ends an episode was taken on its last frame but one.
+    over = (lengths > 1) & (terminated[starts + np.maximum(lengths - 2, 0)] == 1)
+    ended = np.where(over, "terminated", "truncated").tolist()
+    if is_open:
+        ended[-1] = "open"
+    table = zip(starts.tolist(), lengths.tolist(), ended, sums.tolist(), strict=True)
+    return [Episode(*line, info=info.get(line[0], {})) for line in table]
 
 
 @dataclass(frozen=True)
@@ -97,7 +124,8 @@ def read_description(folder: Path) -> Description:
         if min(channel, height, width) < 1 or int(content["num_actions"]) < 1:
             raise ValueError("frame_shape and num_actions must be positive")
         for episode in content["episodes"]:
-            int(episode["start"]), int(episode["length"]), str(episode["ended"])
+            if not isinstance(episode["start"], int) or not isinstance(episode["length"], int):
+                raise ValueError("start and length of an episode must be whole numbers")
         return Description(
             frame_shape=(channel, height, width),
             num_actions=int(content["num_actions"]),
@@ -124,3 +152,9 @@ def complete_rows(folder: Path, frame_shape: tuple[int, int, int]) -> int:
             raise UsageError(f"{folder} is incomplete: {name} is missing; restore it from a copy")
         rows.append((folder / name).stat().st_size // row_bytes)
     return min(rows)
+
+
+def file_hash(path: Path) -> str:
+    """The sha256 of a file, in hexadecimal."""
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -1,6 +1,5 @@
 """Episodes on disk: the format of datasets and of a run's own replay (see docs/data.md)."""
 
-import hashlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
@@ -17,6 +16,8 @@ from horizon_imagination.data.layout import (
     Description,
     Episode,
     complete_rows,
+    episode_table,
+    file_hash,
     read_description,
 )
 from horizon_imagination.errors import UsageError
@@ -51,13 +52,16 @@ class Store:
             for name, dtype in COLUMNS.items()
         }
         marks = self._columns["marks"].values
+        if rows and not marks[0] & FIRST:
+            raise UsageError(f"{folder} is damaged: row 0 of {FILES['marks']} begins no episode")
         self._starts = GrowingArray(np.flatnonzero(marks & FIRST))
         self._open = rows > 0 and not marks[-1] & LAST
         self._info = {int(x["start"]): dict(x["info"]) for x in description.episodes if "info" in x}
         if writable:
             self._cut(rows)
         elif self._open:
-            self._clear_last()
+            for name in ("action", "reward", "terminated"):
+                self._columns[name].values[-1] = 0
 
     @classmethod
     def create(
@@ -70,7 +74,7 @@ class Store:
         folder.mkdir(parents=True, exist_ok=True)
         for name in (FRAMES, *FILES.values()):
             (folder / name).touch()
-        description = Description(tuple(frame_shape), num_actions, env_id)
+        description = Description(frame_shape, num_actions, env_id)
         description.write(folder)
         return cls(folder, description, writable=True)
 
@@ -201,17 +205,17 @@ class Store:
     @property
     def action(self) -> np.ndarray:
         """The action taken on each frame; 0 on an episode's last."""
-        return self._columns["action"].values
+        return self._columns["action"].values[: self.num_frames]
 
     @property
     def reward(self) -> np.ndarray:
         """The reward that followed each frame; 0 on an episode's last."""
-        return self._columns["reward"].values
+        return self._columns["reward"].values[: self.num_frames]
 
     @property
     def terminated(self) -> np.ndarray:
         """1 where the step taken on the frame ended the episode for good."""
-        return self._columns["terminated"].values
+        return self._columns["terminated"].values[: self.num_frames]
 
     @property
     def marks(self) -> np.ndarray:
@@ -236,34 +240,21 @@ class Store:
     @property
     def episodes(self) -> list[Episode]:
         """All episodes, the open one included."""
-        return self._episodes(self.num_frames)
+        return self._table(self.num_frames)
 
     @property
     def returns(self) -> list[float]:
         """Sum of rewards of each episode that has ended."""
         return [x.total_reward for x in self.episodes if x.ended != "open"]
 
-    def _episodes(self, rows: int) -> list[Episode]:
-        if not rows:
-            return []
-        starts = self._starts.values
-        sums = np.add.reduceat(self.reward[:rows].astype(np.float64), starts)
-        lengths = np.diff(starts, append=rows)
-        terminated = (lengths > 1) & (self.terminated[starts + np.maximum(lengths - 2, 0)] == 1)
-        ended = np.where(terminated, "terminated", "truncated").tolist()
-        if self._open:
-            ended[-1] = "open"
-        table = zip(starts.tolist(), lengths.tolist(), ended, sums.tolist(), strict=True)
-        return [Episode(*line, info=self._info.get(line[0], {})) for line in table]
-
     def _describe(self, rows: int) -> Description:
-        episodes = (
-            {"start": x.start, "length": x.length, "ended": x.ended}
-            | ({"info": dict(x.info)} if x.info else {})
-            for x in self._episodes(rows)
-        )
         shape, sha256 = self.frame_shape, self._sha256
-        return Description(shape, self.num_actions, self.env_id, rows, tuple(episodes), sha256)
+        lines = tuple(x.line() for x in self._table(rows))
+        return Description(shape, self.num_actions, self.env_id, rows, lines, sha256)
+
+    def _table(self, rows: int) -> list[Episode]:
+        reward, terminated = self.reward[:rows], self.terminated[:rows]
+        return episode_table(self.starts, reward, terminated, self._open, self._info)
 
     def _append(
         self, row: int, frame: np.ndarray, mark: int, step: Mapping[str, Any] | None = None
@@ -282,15 +273,11 @@ class Store:
         """Drop all rows from `rows` on, and what a step in the making left on the last row."""
         for name in ("marks", "action", "reward", "terminated"):
             self._columns[name].truncate(rows)
-        if rows and self._open:
-            if self.marks[-1] & LAST:
-                self._columns["marks"].put(rows - 1, self.marks[-1:] & ~np.uint8(LAST))
+        if rows:
+            last = self.marks[-1] & ~np.uint8(LAST)
+            self._columns["marks"].put(rows - 1, np.array([last if self._open else last | LAST]))
             for name in ("action", "reward", "terminated"):
                 self._columns[name].put(rows - 1, np.zeros(1))
-
-    def _clear_last(self) -> None:
-        for name in ("action", "reward", "terminated"):
-            self._columns[name].values[-1] = 0
 
     def _unseal(self) -> None:
         if not self.writable:
@@ -305,9 +292,3 @@ class Store:
                 f"a frame of {self.folder} is uint8 {self.frame_shape} (channel, height, width), "
                 f"got {frame.dtype} {frame.shape}"
             )
-
-
-def file_hash(path: Path) -> str:
-    """The sha256 of a file, in hexadecimal."""
-    with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

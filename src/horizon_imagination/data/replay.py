@@ -1,0 +1,141 @@
+"""Sampling of frames, segments and contexts from stored experience."""
+
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from einops import rearrange
+from jaxtyping import Bool, Int, UInt8
+from torch import Tensor
+
+from horizon_imagination.config import ReplayConfig
+from horizon_imagination.data.segment import Segment
+from horizon_imagination.data.store import Store
+from horizon_imagination.errors import UsageError
+
+
+class Rows(NamedTuple):
+    """Which row of the store each frame of a batch is; -1 on padding."""
+
+    rows: Int[Tensor, "batch time"]
+    mask: Bool[Tensor, "batch time"]
+
+
+class _Eligible(NamedTuple):
+    """The rows that may be drawn, in order of time: a stretch at the head of each episode."""
+
+    version: int
+    starts: np.ndarray
+    ends: np.ndarray
+    before: np.ndarray
+    """Eligible rows in all earlier episodes."""
+    total: int
+
+
+class Replay:
+    """Draws from the newest `capacity` frames of a store, favouring recent ones.
+
+    Each draw is uniform, or with probability `recent_share` follows Beta(3, 1) over the eligible
+    rows in order of time. All randomness comes from the CPU generator passed in.
+    """
+
+    def __init__(self, store: Store, config: ReplayConfig) -> None:
+        self.store = store
+        self.config = config
+        self._eligible: dict[int, _Eligible] = {}
+
+    def frames(
+        self, batch: int, rng: torch.Generator
+    ) -> UInt8[Tensor, "batch channel height width"]:
+        """Single frames, last frames of episodes included."""
+        return self.gather_frames(self.frame_rows(batch, rng))
+
+    def segments(self, batch: int, length: int, rng: torch.Generator) -> Segment:
+        """Stretches of one episode each, cut at its end and padded on the right."""
+        return self.gather(*self.segment_rows(batch, length, rng))
+
+    def contexts(self, batch: int, length: int, rng: torch.Generator) -> Segment:
+        """Up to `length` frames that lead to one on which an action was taken."""
+        return self.gather(*self.context_rows(batch, length, rng))
+
+    def latest(self, length: int) -> Segment:
+        """The last frames, at most `length`, of the episode that is going on."""
+        if not self.store.is_open:
+            raise ValueError("no episode is open, so there is no latest context")
+        end = self.store.num_frames
+        start = max(int(self.store.starts[-1]), end - length)
+        rows = rearrange(torch.arange(start, end), "time -> 1 time")
+        return self.gather(rows, torch.ones_like(rows, dtype=torch.bool))
+
+    def frame_rows(self, batch: int, rng: torch.Generator) -> Int[Tensor, " batch"]:
+        """The rows that `frames` would gather."""
+        return torch.from_numpy(self._draw(batch, 1, rng)[0])
+
+    def segment_rows(self, batch: int, length: int, rng: torch.Generator) -> Rows:
+        """The rows that `segments` would gather."""
+        first, _, end = self._draw(batch, min(self.config.min_segment, length), rng)
+        return _stretch(first, np.minimum(end, first + length), length)
+
+    def context_rows(self, batch: int, length: int, rng: torch.Generator) -> Rows:
+        """The rows that `contexts` would gather."""
+        last, start, _ = self._draw(batch, 2, rng)
+        return _stretch(np.maximum(start, last + 1 - length), last + 1, length)
+
+    def gather(self, rows: Int[Tensor, "batch time"], mask: Bool[Tensor, "batch time"]) -> Segment:
+        """The segment at these rows; zeros where `mask` is False."""
+        store, real = self.store, mask.numpy()
+        index = np.where(real, rows.numpy(), 0)
+        frames = store.frames[index]
+        frames[~real] = 0
+        return Segment(
+            frames=torch.from_numpy(frames),
+            action=torch.from_numpy((store.action[index] * real).astype(np.int64)),
+            reward=torch.from_numpy(store.reward[index] * real),
+            terminated=torch.from_numpy((store.terminated[index] == 1) & real),
+            mask=mask,
+        )
+
+    def gather_frames(
+        self, rows: Int[Tensor, " batch"]
+    ) -> UInt8[Tensor, "batch channel height width"]:
+        """The frames at these rows."""
+        return torch.from_numpy(self.store.frames[rows.numpy()])
+
+    def _draw(
+        self, batch: int, remaining: int, rng: torch.Generator
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Rows with at least `remaining` frames left, and start and end of their episodes."""
+        eligible = self._eligible_rows(remaining)
+        uniform, choice = torch.rand(2, batch, generator=rng, dtype=torch.float64).numpy()
+        # The cube root of a uniform number follows Beta(3, 1).
+        share = np.where(choice < self.config.recent_share, np.cbrt(uniform), uniform)
+        place = np.minimum((share * eligible.total).astype(np.int64), eligible.total - 1)
+        episode = np.searchsorted(eligible.before, place, side="right") - 1
+        start, end = eligible.starts[episode], eligible.ends[episode]
+        return start + place - eligible.before[episode], start, end
+
+    def _eligible_rows(self, remaining: int) -> _Eligible:
+        """The rows of the newest `capacity` frames with at least `remaining` frames left."""
+        cached = self._eligible.get(remaining)
+        if cached is not None and cached.version == self.store.version:
+            return cached
+        store = self.store
+        starts = np.maximum(store.starts, store.num_frames - self.config.capacity)
+        ends = store.ends
+        counts = np.maximum(ends - starts - (remaining - 1), 0)
+        total = int(counts.sum())
+        if total == 0:
+            raise UsageError(
+                f"{store.folder} has no episode of {remaining} frames among its "
+                f"{store.num_frames} frames; collect or record more, or lower replay.min_segment"
+            )
+        result = _Eligible(store.version, starts, ends, np.cumsum(counts) - counts, total)
+        self._eligible[remaining] = result
+        return result
+
+
+def _stretch(first: np.ndarray, end: np.ndarray, length: int) -> Rows:
+    """Rows `first` to `end`, exclusive, of each sample, padded with -1 to `length`."""
+    rows = first[:, None] + np.arange(length)
+    real = rows < end[:, None]
+    return Rows(torch.from_numpy(np.where(real, rows, -1)), torch.from_numpy(real))
