@@ -59,8 +59,10 @@ class Catch(gymnasium.Env):
         if self.row == CELLS - 1:
             raise gymnasium.error.ResetNeeded("the episode has ended: call reset() before step()")
         if not 0 <= action < 3:
-            raise UsageError(f"action {action} is unknown: expected 0 (left), 1 (stay) or 2 (right)")
-        self.paddle = _inside(self.paddle + int(action) - 1)
+            raise UsageError(
+                f"action {action} is unknown: expected 0 (left), 1 (stay) or 2 (right)"
+            )
+        self.paddle = inside(self.paddle + int(action) - 1)
         self._fall()
         landed = self.row == CELLS - 1
         reward = (1.0 if self.paddle == self.column else -1.0) if landed else 0.0
@@ -94,5 +96,6 @@ class Catch(gymnasium.Env):
         return board
 
 
-def _inside(column: int) -> int:
+def inside(column: int) -> int:
+    """The column, stopped by the walls."""
     return min(max(column, 0), CELLS - 1)

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from horizon_imagination.envs.catch import CELLS, FOG, Board, Catch, _inside
+from horizon_imagination.envs.catch import CELLS, FOG, Board, Catch, inside
 
 FIRST_FOG_ROW, LAST_FOG_ROW = 2, CELLS - 2
 
@@ -26,7 +26,7 @@ class Fog(Catch):
 
     def _fall(self) -> None:
         if self.row == 0:
-            self.column = _inside(self.column + int(self.np_random.integers(-1, 2)))
+            self.column = inside(self.column + int(self.np_random.integers(-1, 2)))
         self.row += 1
 
     def _board(self) -> Board:

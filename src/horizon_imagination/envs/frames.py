@@ -80,16 +80,16 @@ def image_key(space: gymnasium.Space) -> str | None:
 
 
 def is_image(space: gymnasium.Space) -> bool:
-    """Whether the space holds images of at least 8 x 8 pixels."""
+    """Whether the space holds images of at least 8 x 8 pixels (smaller ones are symbolic grids)."""
     if not isinstance(space, gymnasium.spaces.Box):
         return False
     if space.dtype != np.uint8 and not np.issubdtype(space.dtype, np.floating):
         return False
     shape = space.shape
     if len(shape) == 3 and shape[2] in (1, 3, 4):
-        return min(shape[:2]) >= 8 or _is_small_image(shape[:2])
+        return min(shape[:2]) >= 8
     if len(shape) == 3 and shape[0] in (1, 3, 4):
-        return min(shape[1:]) >= 8 or _is_small_image(shape[1:])
+        return min(shape[1:]) >= 8
     return len(shape) == 2 and min(shape) >= 8
 
 
@@ -109,8 +109,3 @@ def as_rgb(image: Shaped[np.ndarray, "..."]) -> UInt8[np.ndarray, "height width 
 def grey(image: UInt8[np.ndarray, "height width 3"]) -> UInt8[np.ndarray, "height width 1"]:
     """Luminance."""
     return ((image @ LUMA + 500) // 1000).astype(np.uint8)[:, :, None]
-
-
-def _is_small_image(shape: tuple[int, ...]) -> bool:
-    # symbolic grids such as MiniGrid's 7 x 7 x 3 are no pictures, but nothing smaller is either
-    return False

@@ -40,12 +40,13 @@ class RepeatAction(gymnasium.Wrapper):
         self.times = times
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
-        total = 0.0
-        for _ in range(self.times):
-            observation, reward, terminated, truncated, info = self.env.step(action)
-            total += float(reward)
+        observation, reward, terminated, truncated, info = self.env.step(action)
+        total = float(reward)
+        for _ in range(self.times - 1):
             if terminated or truncated:
                 break
+            observation, reward, terminated, truncated, info = self.env.step(action)
+            total += float(reward)
         return observation, total, terminated, truncated, info
 
     def layer_state(self) -> State:
