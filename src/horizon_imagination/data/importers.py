@@ -1,0 +1,159 @@
+"""Datasets from what people have: `.npz` episodes, videos with a table of actions."""
+
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from einops import rearrange
+
+from horizon_imagination.data.npz import read_npz
+from horizon_imagination.data.store import Store
+from horizon_imagination.data.video import VIDEO_SUFFIXES, decode, read_table
+from horizon_imagination.envs.resize import resize
+from horizon_imagination.errors import UsageError
+
+
+@dataclass(frozen=True)
+class Source:
+    """One episode to import: n steps, and how to read its n + 1 frames one by one."""
+
+    name: str
+    action: np.ndarray
+    reward: np.ndarray
+    terminated: bool
+    frames: Callable[[], Iterator[np.ndarray]]
+    """Yields uint8 frames, (height, width, channel)."""
+
+
+def import_npz(
+    folder_in: Path | str,
+    out: Path | str,
+    size: int | None = None,
+    num_actions: int | None = None,
+    env_id: str = "imported",
+) -> Path:
+    """Import a folder with one `.npz` per episode; `size` resizes, none keeps the frames' size."""
+    sources = [Source(path.name, *read_npz(path)) for path in _files(folder_in, {".npz"})]
+    return import_episodes(sources, out, size, num_actions, env_id)
+
+
+def import_videos(
+    folder_in: Path | str,
+    out: Path | str,
+    size: int | None = 64,
+    num_actions: int | None = None,
+    env_id: str = "imported",
+) -> Path:
+    """Import `name.mp4` with `name.csv` (header `action[,reward[,terminated]]`) per episode."""
+    videos = _files(folder_in, VIDEO_SUFFIXES)
+    stems = {path.stem for path in videos}
+    for table in sorted(Path(folder_in).glob("*.csv")):
+        if table.stem not in stems:
+            raise UsageError(f"{table} has no video of the same name; add it or remove the table")
+    sources = [
+        Source(path.name, *read_table(path.with_suffix(".csv")), lambda path=path: decode(path))
+        for path in videos
+    ]
+    return import_episodes(sources, out, size, num_actions, env_id)
+
+
+def import_episodes(
+    sources: Sequence[Source],
+    out: Path | str,
+    size: int | None,
+    num_actions: int | None,
+    env_id: str,
+) -> Path:
+    """Write a sealed dataset to `out`, which appears only once it is complete."""
+    out = Path(out)
+    if out.exists():
+        raise UsageError(f"{out} exists already; name a new folder for the dataset")
+    if size is not None and size < 1:
+        raise UsageError(f"size must be at least 1, got {size}")
+    num_actions = _check_actions(sources, num_actions)
+    out.parent.mkdir(parents=True, exist_ok=True)
+    temporary = Path(tempfile.mkdtemp(prefix=f".{out.name}.", dir=out.parent))
+    try:
+        store: Store | None = None
+        for source in sources:
+            store = _write(source, store, temporary, size, num_actions, env_id)
+        assert store is not None
+        store.seal()
+        store.close()
+        temporary.chmod(0o755)
+        os.rename(temporary, out)
+    except BaseException:
+        shutil.rmtree(temporary, ignore_errors=True)
+        raise
+    return out
+
+
+def _files(folder: Path | str, suffixes: set[str]) -> list[Path]:
+    folder = Path(folder)
+    if not folder.is_dir():
+        raise UsageError(f"{folder} is no folder; name the folder that holds the episodes")
+    files = sorted(x for x in folder.iterdir() if x.suffix.lower() in suffixes)
+    if not files:
+        raise UsageError(f"{folder} has no {' or '.join(sorted(suffixes))} file to import")
+    return files
+
+
+def _check_actions(sources: Sequence[Source], num_actions: int | None) -> int:
+    for source in sources:
+        if len(source.action) == 0:
+            raise UsageError(f"{source.name} has no action; an episode has at least one step")
+        if len(source.reward) != len(source.action):
+            raise UsageError(
+                f"{source.name} has {len(source.action)} actions and {len(source.reward)} rewards; "
+                "expected as many of both"
+            )
+        if not np.isfinite(source.reward).all():
+            raise UsageError(f"{source.name} has a reward that is not finite")
+        if source.action.min() < 0:
+            raise UsageError(f"{source.name} has a negative action; expected 0, 1, 2, ...")
+    highest = max(int(source.action.max()) for source in sources)
+    if num_actions is not None and highest >= num_actions:
+        raise UsageError(
+            f"action {highest} is not one of {num_actions} actions (0 to {num_actions - 1}); "
+            "raise the number of actions or correct the data"
+        )
+    return highest + 1 if num_actions is None else num_actions
+
+
+def _write(
+    source: Source,
+    store: Store | None,
+    folder: Path,
+    size: int | None,
+    num_actions: int,
+    env_id: str,
+) -> Store:
+    """Append one episode; the first one decides the shape of all frames."""
+    steps, count = len(source.action), 0
+    for count, frame in enumerate(source.frames(), start=1):
+        image = frame if size is None else resize(frame, size)
+        image = np.ascontiguousarray(rearrange(image, "h w c -> c h w"))
+        if store is None:
+            store = Store.create(folder, image.shape, num_actions, env_id)
+        if image.shape != store.frame_shape:
+            raise UsageError(
+                f"{source.name} has frames of shape {image.shape}, earlier episodes "
+                f"{store.frame_shape} (channel, height, width); give a size to make them equal"
+            )
+        if count == 1:
+            store.begin(image, {"source": source.name})
+        elif count <= steps + 1:
+            at, last = count - 2, count == steps + 1
+            ended = last and source.terminated
+            step = int(source.action[at]), float(source.reward[at])
+            store.add(*step, ended, last and not ended, image)
+    if store is None or count != steps + 1:
+        raise UsageError(
+            f"{source.name} has {count} frames for {steps} actions; expected {steps + 1} frames, "
+            "one before each action and one after the last"
+        )
+    return store
