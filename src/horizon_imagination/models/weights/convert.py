@@ -116,15 +116,15 @@ def convert_vgg19(content: bytes) -> Weights:
     state = read_torch_tensors(content)
     if "features.0.weight" in state:
         return from_torchvision(state, convolutions=16)
-    kernels = sorted((k for k in state if k.endswith(".weight")), key=lambda k: int(k.split(".")[0]))
+    layers = sorted(int(name.split(".")[0]) for name in state if name.endswith(".weight"))
     colours, first = state["0.weight"][:, :, 0, 0].double(), state["2.weight"].double()
     # The 1 x 1 convolution computes colours @ (rgb - mean). Its linear part goes into the kernel;
     # the mean stays outside, so that zero padding still means the mean colour.
     mean = -torch.linalg.solve(colours, state["0.bias"].double())
     weights = {"shift": 2 * mean - 1, "scale": torch.full((3,), 2.0), "normalized": torch.ones(1)}
-    for i, name in enumerate(kernels[1:]):
-        weights[f"conv{i}.weight"] = state[name]
-        weights[f"conv{i}.bias"] = state[name.replace("weight", "bias")]
+    for i, layer in enumerate(layers[1:]):
+        weights[f"conv{i}.weight"] = state[f"{layer}.weight"]
+        weights[f"conv{i}.bias"] = state[f"{layer}.bias"]
     weights["conv0.weight"] = torch.einsum("obhw,br->orhw", first, colours)
     return weights
 

@@ -1,0 +1,156 @@
+"""VGG features of images, the perceptual loss of the tokenizer, and LPIPS.
+
+The loss is a weighted sum of mean absolute differences of features after the last rectifier of
+each of VGG's five blocks. Images are in [-1, 1].
+"""
+
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Literal
+
+import torch
+import torch.nn.functional as F
+from einops import rearrange, reduce
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from horizon_imagination.models.weights import Weights, load_weights
+
+Images = Float[Tensor, "batch 3 height width"]
+Network = Literal["vgg16", "vgg19"]
+
+BLOCKS = {"vgg16": (2, 2, 3, 3, 3), "vgg19": (2, 2, 4, 4, 4)}
+"""Convolutions per block; a pool lies between blocks."""
+
+LAYER_WEIGHTS = (0.1 / 2.6, 0.1 / 4.8, 0.1 / 3.7, 0.1 / 5.6, 1.0 / 1.5)
+"""Published for raw VGG features, with the published factor 0.1."""
+
+NORMALIZED_WEIGHT = 0.0598
+"""Weight of every layer of the VGG-19 whose channels average 1: `matching_weight()` of the real
+networks, so that both losses agree on blurred images and the learning rate keeps its meaning."""
+
+
+class FrozenConvolution(nn.Module):
+    """A 3 x 3 convolution and its rectifier that no optimiser and no checkpoint sees."""
+
+    weight: Tensor
+    bias: Tensor
+
+    def __init__(self, weight: Tensor, bias: Tensor) -> None:
+        super().__init__()
+        self.register_buffer("weight", weight, persistent=False)
+        self.register_buffer("bias", bias, persistent=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Zero padding: one channel mean around the image."""
+        return F.conv2d(x, self.weight, self.bias, padding=1).relu_()
+
+
+class VggFeatures(nn.Module):
+    """The activations at the end of each of the five blocks, before its pool."""
+
+    shift: Tensor
+    scale: Tensor
+
+    def __init__(self, name: Network, weights: Mapping[str, Tensor]) -> None:
+        super().__init__()
+        self.register_buffer("shift", weights["shift"].view(3, 1, 1), persistent=False)
+        self.register_buffer("scale", weights["scale"].view(3, 1, 1), persistent=False)
+        self.blocks = nn.ModuleList()
+        index = 0
+        for length in BLOCKS[name]:
+            layers = [
+                FrozenConvolution(weights[f"conv{i}.weight"], weights[f"conv{i}.bias"])
+                for i in range(index, index + length)
+            ]
+            self.blocks.append(nn.Sequential(*layers))
+            index += length
+
+    def forward(self, images: Images) -> list[Float[Tensor, "batch _ _ _"]]:
+        """Five feature maps, from fine to coarse."""
+        x = (images - self.shift) / self.scale
+        features = []
+        for i, block in enumerate(self.blocks):
+            x = block(F.max_pool2d(x, 2) if i else x)
+            features.append(x)
+        return features
+
+
+class PerceptualLoss(nn.Module):
+    """How far apart two batches of images are for a frozen VGG; gradients reach the first only."""
+
+    def __init__(self, name: Network, weights: Weights | Path | None = None) -> None:
+        """`weights` default to the user's cache; a path is a converted file elsewhere."""
+        super().__init__()
+        tensors = weights if isinstance(weights, dict) else load_weights(name, weights)
+        self.features = VggFeatures(name, tensors)
+        normalized = "normalized" in tensors
+        self.layer_weights = (NORMALIZED_WEIGHT,) * 5 if normalized else LAYER_WEIGHTS
+
+    def forward(self, images: Images, target: Images) -> Float[Tensor, ""]:
+        """The weighted sum over layers of the mean absolute difference of features."""
+        with torch.no_grad():
+            wanted = self.features(target)
+        differences = layer_differences(self.features(images), wanted)
+        return sum(
+            (w * d for w, d in zip(self.layer_weights, differences, strict=True)),
+            start=images.new_zeros(()),
+        )
+
+
+def layer_differences(a: list[Tensor], b: list[Tensor]) -> list[Float[Tensor, ""]]:
+    """Mean absolute difference of each layer, in float32."""
+    return [(x.float() - y.float()).abs().mean() for x, y in zip(a, b, strict=True)]
+
+
+class Lpips(nn.Module):
+    """LPIPS v0.1 on VGG-16: squared differences of unit features under learned channel weights."""
+
+    def __init__(self, weights: Weights | Path | None = None) -> None:
+        super().__init__()
+        tensors = weights if isinstance(weights, dict) else load_weights("vgg16", weights)
+        self.features = VggFeatures("vgg16", tensors)
+        for i in range(5):
+            self.register_buffer(f"head{i}", tensors[f"head{i}"], persistent=False)
+
+    @torch.no_grad()
+    def forward(self, a: Images, b: Images) -> Float[Tensor, " batch"]:
+        """One distance per pair of images in [-1, 1]."""
+        distance = a.new_zeros(len(a))
+        for i, (x, y) in enumerate(zip(self.features(a), self.features(b), strict=True)):
+            unlike = (unit_channels(x) - unit_channels(y)).square()
+            head = rearrange(self.get_buffer(f"head{i}"), "c -> c 1 1")
+            distance += reduce((head * unlike).sum(1), "b h w -> b", "mean")
+        return distance
+
+
+def unit_channels(x: Tensor) -> Tensor:
+    """Each position's channels scaled to length 1."""
+    return x / (x.square().sum(1, keepdim=True).sqrt() + 1e-10)
+
+
+def calibration_images(count: int = 8, size: int = 64) -> Images:
+    """Fixed game-like images in [-1, 1]: a gradient, flat blocks and fine sprites, from sines."""
+    y, x = torch.meshgrid(torch.arange(size) / size, torch.arange(size) / size, indexing="ij")
+    images = []
+    for k in range(count):
+        blocks = torch.sin((3 + k) * x + k) * torch.cos((4 + k % 3) * y - k) > 0.2
+        sprites = (torch.sin(9 * x + k) > 0.5) & (torch.cos(60 * y - k) > 0)
+        for c in range(3):
+            sky = 0.5 * torch.sin(2 * y + c + k)
+            images.append(torch.where(sprites, 0.9 - 0.6 * c, sky + 0.3 * math.sin(c * k) * blocks))
+    return rearrange(torch.stack(images), "(k c) h w -> k c h w", c=3)
+
+
+def blurred(images: Images) -> Images:
+    """The mean over 5 x 5 pixels, edges repeated."""
+    return F.avg_pool2d(F.pad(images, (2, 2, 2, 2), mode="replicate"), 5, stride=1)
+
+
+@torch.no_grad()
+def matching_weight(vgg16: PerceptualLoss, vgg19: PerceptualLoss) -> float:
+    """The layer weight at which normalised VGG-19 features give the VGG-16 loss on blur."""
+    images = calibration_images()
+    equal = layer_differences(vgg19.features(blurred(images)), vgg19.features(images))
+    return float(vgg16(blurred(images), images) / torch.stack(equal).sum())
