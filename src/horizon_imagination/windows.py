@@ -34,11 +34,12 @@ def window_plan(schedule: Schedule, context: int) -> list[Window]:
     >>> [tuple(w) for w in window_plan(horizon_schedule(3, 3, 1), context=1)]
     [(0, 0, 2, 1), (1, 1, 3, 2), (2, 2, 4, 3)]
     """
-    plan, settled = [], 0
+    plan, settled, stop = [], 0, context
     for row, (moves, tau) in enumerate(zip(moving(schedule), schedule[:-1], strict=True)):
         moved = moves.nonzero().flatten()
         start = settled
-        stop = context + int(moved[-1]) + 1 if len(moved) else start
+        # Never smaller again: a frame that pauses is still seen by those that move after it.
+        stop = max(stop, context + int(moved[-1]) + 1) if len(moved) else stop
         clean = context + int((tau == 1).int().cumprod(0).sum())
         settled = max(settled, min(clean, stop))
         plan.append(Window(row, start, stop, settled))

@@ -1,0 +1,87 @@
+"""Frame-causal attention over a cache of settled frames, with rotary positions in t, y and x."""
+
+import torch
+import torch.nn.functional as F
+from einops import rearrange, repeat
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+
+from horizon_imagination.models.layers import fan_in_init
+
+Rotary = tuple[Float[Tensor, "position half"], Float[Tensor, "position half"]]
+KeysValues = tuple[Float[Tensor, "batch head _ head_dim"], Float[Tensor, "batch head _ head_dim"]]
+
+
+def frame_causal_mask(
+    frames: int, tokens: int, device: torch.device | None = None
+) -> Bool[Tensor, "query key"]:
+    """True where attention is allowed: the own frame and those before it.
+
+    >>> frame_causal_mask(2, 2).int()
+    tensor([[1, 1, 0, 0],
+            [1, 1, 0, 0],
+            [1, 1, 1, 1],
+            [1, 1, 1, 1]], dtype=torch.int32)
+    """
+    frame = torch.arange(frames * tokens, device=device) // tokens
+    return frame[:, None] >= frame[None, :]
+
+
+def rotary_angles(
+    head_dim: int, start: int, frames: int, size: int, device: torch.device | None = None
+) -> Rotary:
+    """Cosines and sines of the 3-D rotary positions of frames start .. start + frames.
+
+    Of the head's pairs, a third each is turned by y and x, the rest by time.
+    """
+    space = head_dim // 6
+    t = torch.arange(start, start + frames, device=device, dtype=torch.float32)
+    s = torch.arange(size, device=device, dtype=torch.float32)
+    angle_t = repeat(_turn(t, head_dim // 2 - 2 * space), "t d -> (t y x) d", y=size, x=size)
+    angle_y = repeat(_turn(s, space), "y d -> (t y x) d", t=frames, x=size)
+    angle_x = repeat(_turn(s, space), "x d -> (t y x) d", t=frames, y=size)
+    angle = torch.cat([angle_t, angle_y, angle_x], dim=-1)
+    return angle.cos(), angle.sin()
+
+
+def _turn(position: Float[Tensor, " n"], pairs: int) -> Float[Tensor, "n {pairs}"]:
+    frequency = 10_000.0 ** (-torch.arange(pairs, device=position.device) / pairs)
+    return position[:, None] * frequency
+
+
+def rotate(
+    x: Float[Tensor, "batch head position dim"], rotary: Rotary
+) -> Float[Tensor, "batch head position dim"]:
+    """Turn pair (i, i + d / 2) of every token by its angle."""
+    cos, sin = (part.to(x.dtype) for part in rotary)
+    a, b = x.chunk(2, dim=-1)
+    return torch.cat([a * cos - b * sin, a * sin + b * cos], dim=-1)
+
+
+class FrameCausalAttention(nn.Module):
+    """Each token attends to its own frame and all earlier ones, cached frames included."""
+
+    def __init__(self, heads: int, head_dim: int) -> None:
+        super().__init__()
+        dim = heads * head_dim
+        self.heads = heads
+        self.qkv = fan_in_init(nn.Linear(dim, 3 * dim, bias=False))
+        self.out = fan_in_init(nn.Linear(dim, dim, bias=False))
+
+    def forward(
+        self,
+        x: Float[Tensor, "batch time token dim"],
+        rotary: Rotary,
+        mask: Bool[Tensor, "query key"] | None,
+        past: KeysValues | None,
+    ) -> tuple[Float[Tensor, "batch time token dim"], KeysValues]:
+        """The attended tokens, and the keys and values of these frames for a cache."""
+        q, k, v = rearrange(
+            self.qkv(x), "b t n (three h d) -> three b h (t n) d", three=3, h=self.heads
+        )
+        q, k = rotate(q, rotary), rotate(k, rotary)
+        own = k, v
+        if past is not None:
+            k, v = torch.cat([past[0], k], dim=2), torch.cat([past[1], v], dim=2)
+        y = F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
+        return self.out(rearrange(y, "b h (t n) d -> b t n (h d)", t=x.shape[1])), own

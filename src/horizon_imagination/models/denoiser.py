@@ -1,0 +1,216 @@
+"""The denoiser: a frame-causal video DiT with a time and a previous action per frame.
+
+Conditioning enters through adaptive layer norms whose gates start at zero. `forward` evaluates
+whole sequences; `window` evaluates a few frames over a cache of settled ones, with equal results.
+"""
+
+import torch.nn.functional as F
+from einops import rearrange
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from horizon_imagination.models.attention import (
+    FrameCausalAttention,
+    KeysValues,
+    Rotary,
+    frame_causal_mask,
+    rotary_angles,
+)
+from horizon_imagination.models.layers import (
+    LatentStatistics,
+    fan_in_init,
+    time_features,
+    zero_init,
+)
+from horizon_imagination.types import Actions, Latents, Times
+
+Tokens = Float[Tensor, "batch time token dim"]
+Condition = Float[Tensor, "batch time dim"]
+
+
+class FrameCache:
+    """Keys and values of settled frames, for every layer, in buffers of fixed size."""
+
+    def __init__(self, layers: int, tokens: int) -> None:
+        self.layers, self.tokens = layers, tokens
+        self.keys: Tensor | None = None
+        self.values: Tensor | None = None
+
+    def past(self, layer: int, tokens: int) -> KeysValues | None:
+        """The first `tokens` keys and values of a layer."""
+        if tokens == 0 or self.keys is None or self.values is None:
+            return None
+        return self.keys[layer, :, :, :tokens], self.values[layer, :, :, :tokens]
+
+    def keep(self, layer: int, own: KeysValues, start: int, count: int) -> None:
+        """Store the first `count` tokens of a window that begins at token `start`."""
+        if self.keys is None or self.values is None:
+            batch, heads, _, head_dim = own[0].shape
+            shape = (self.layers, batch, heads, self.tokens, head_dim)
+            self.keys, self.values = own[0].new_empty(shape), own[0].new_empty(shape)
+        self.keys[layer, :, :, start : start + count] = own[0][:, :, :count]
+        self.values[layer, :, :, start : start + count] = own[1][:, :, :count]
+
+
+class Modulation(nn.Module):
+    """Shift, scale (and gate) of a normalised stream, from the condition of its frame."""
+
+    def __init__(self, dim: int, parts: int) -> None:
+        super().__init__()
+        self.parts = parts
+        self.linear = zero_init(nn.Linear(dim, parts * dim, bias=False))
+
+    def forward(self, condition: Condition) -> tuple[Tensor, ...]:
+        """`parts` tensors that broadcast over the tokens of a frame."""
+        out = rearrange(self.linear(F.silu(condition)), "b t d -> b t 1 d")
+        return out.chunk(self.parts, dim=-1)
+
+
+class DiTBlock(nn.Module):
+    """Attention and a perceptron, each behind an adaptive layer norm and a gate."""
+
+    def __init__(self, heads: int, head_dim: int, mlp_ratio: int) -> None:
+        super().__init__()
+        dim = heads * head_dim
+        self.modulate_attention, self.modulate_mlp = Modulation(dim, 3), Modulation(dim, 3)
+        self.attention = FrameCausalAttention(heads, head_dim)
+        self.mlp = nn.Sequential(
+            fan_in_init(nn.Linear(dim, mlp_ratio * dim, bias=False)),
+            nn.GELU(),
+            fan_in_init(nn.Linear(mlp_ratio * dim, dim, bias=False)),
+        )
+
+    def forward(
+        self,
+        x: Tokens,
+        condition: Condition,
+        rotary: Rotary,
+        mask: Tensor | None,
+        past: KeysValues | None,
+    ) -> tuple[Tokens, KeysValues]:
+        """The next stream, and the keys and values of these frames."""
+        shift, scale, gate = self.modulate_attention(condition)
+        y, own = self.attention(_norm(x) * (1 + scale) + shift, rotary, mask, past)
+        x = x + gate * y
+        shift, scale, gate = self.modulate_mlp(condition)
+        return x + gate * self.mlp(_norm(x) * (1 + scale) + shift), own
+
+
+class Denoiser(nn.Module):
+    """v_theta(z, tau, previous actions): the velocity of every frame, given it and those before."""
+
+    def __init__(
+        self,
+        *,
+        channels: int,
+        size: int,
+        num_actions: int,
+        layers: int,
+        heads: int,
+        head_dim: int,
+        patch_size: int,
+        mlp_ratio: int,
+        prediction: str,
+        action_tokens: bool,
+        normalize: bool,
+    ) -> None:
+        super().__init__()
+        dim = heads * head_dim
+        self.patch, self.grid, self.heads, self.head_dim = (
+            patch_size,
+            size // patch_size,
+            heads,
+            head_dim,
+        )
+        self.prediction, self.num_actions = prediction, num_actions
+        self.statistics = LatentStatistics(channels, size) if normalize else None
+        pixels = channels * patch_size**2
+        self.embed = fan_in_init(nn.Linear(pixels, dim, bias=False))
+        self.action = nn.Embedding(num_actions + 1, dim)  # the last one: no action
+        nn.init.trunc_normal_(self.action.weight, std=dim**-0.5)
+        self.action_token = nn.Embedding(num_actions + 1, dim) if action_tokens else None
+        self.condition = nn.Sequential(
+            nn.Linear(dim, dim), nn.SiLU(), nn.Linear(dim, dim, bias=False), nn.RMSNorm(dim)
+        )
+        self.blocks = nn.ModuleList(DiTBlock(heads, head_dim, mlp_ratio) for _ in range(layers))
+        self.modulate_out = Modulation(dim, 2)
+        self.out = fan_in_init(nn.Linear(dim, pixels, bias=False))
+
+    @property
+    def tokens_per_frame(self) -> int:
+        """Patches of a latent frame."""
+        return self.grid**2
+
+    def cache(self, frames: int) -> FrameCache:
+        """An empty cache for up to `frames` settled frames."""
+        return FrameCache(len(self.blocks), frames * self.tokens_per_frame)
+
+    def forward(self, z: Latents, tau: Times, prev_actions: Actions) -> Latents:
+        """Velocities of a whole sequence."""
+        return self.window(z, tau, prev_actions, cache=None, start=0, settled=0)
+
+    def window(
+        self,
+        z: Latents,
+        tau: Times,
+        prev_actions: Actions,
+        *,
+        cache: FrameCache | None,
+        start: int,
+        settled: int,
+    ) -> Latents:
+        """Velocities of frames start .. start + len(z), earlier ones being in the cache.
+
+        Keys and values of the frames before `settled` are added to the cache.
+        """
+        noisy = self.statistics.normalize(z, tau) if self.statistics else z
+        index = prev_actions % (self.num_actions + 1)  # NO_ACTION is -1: the last embedding
+        condition = self.condition(
+            time_features(tau, self.action.embedding_dim).to(z.dtype) + self.action(index)
+        )
+        x = self.embed(
+            rearrange(noisy, "b t c (y p) (x q) -> b t (y x) (c p q)", p=self.patch, q=self.patch)
+        )
+        if self.action_token is not None:
+            x = x + rearrange(self.action_token(index), "b t d -> b t 1 d")
+        x = self._blocks(x, condition, cache, start, settled)
+        shift, scale = self.modulate_out(condition)
+        out = rearrange(
+            self.out(_norm(x) * (1 + scale) + shift),
+            "b t (y x) (c p q) -> b t c (y p) (x q)",
+            y=self.grid,
+            p=self.patch,
+            q=self.patch,
+        )
+        return self._velocity(out, z, tau)
+
+    def _blocks(
+        self, x: Tokens, condition: Condition, cache: FrameCache | None, start: int, settled: int
+    ) -> Tokens:
+        frames, tokens = x.shape[1], self.tokens_per_frame
+        rotary = rotary_angles(self.head_dim, start, frames, self.grid, x.device)
+        mask = None
+        if frames > 1:
+            mask = frame_causal_mask(frames, tokens, x.device)
+            mask = F.pad(mask, (start * tokens, 0), value=True)
+        for layer, block in enumerate(self.blocks):
+            past = cache.past(layer, start * tokens) if cache else None
+            x, own = block(x, condition, rotary, mask, past)
+            if cache and settled > start:
+                cache.keep(layer, own, start * tokens, (settled - start) * tokens)
+        return x
+
+    def _velocity(self, out: Latents, z: Latents, tau: Times) -> Latents:
+        """What the network said, as z^1 - z^0."""
+        statistics = self.statistics
+        if self.prediction == "velocity":
+            if statistics is None:
+                return out
+            return out * (statistics.scale.square() + 1 / 3).sqrt() + statistics.mean
+        clean = out if statistics is None else out * statistics.scale + statistics.mean
+        remaining = rearrange(1 - tau, "b t -> b t 1 1 1")
+        return (clean - z) / remaining.clamp(min=1e-4)
+
+
+def _norm(x: Tokens) -> Tokens:
+    return F.layer_norm(x, x.shape[-1:], eps=1e-5)
