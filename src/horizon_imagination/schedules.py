@@ -103,7 +103,7 @@ def frames_in_flight(schedule: Schedule) -> Int[Tensor, " step"]:
 
 
 def _check(horizon: int, budget: int) -> None:
-    if horizon < 1 or budget < 1:
+    if int(horizon) != horizon or int(budget) != budget or horizon < 1 or budget < 1:
         raise ValueError(
             f"horizon and budget must be whole numbers of at least 1, got {horizon} and {budget}"
         )

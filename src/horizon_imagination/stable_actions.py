@@ -33,13 +33,14 @@ def thresholds(probs: Probs) -> Probs:
     >>> thresholds(torch.tensor([0.25, 0.25, 0.5, 0.0]))
     tensor([0.2500, 0.3333, 1.0000, 0.0000])
     """
+    probs = _wide(probs)
     remaining = probs.flip(-1).cumsum(-1).flip(-1)
     return torch.where(remaining > 0, probs / remaining, probs)
 
 
 def stable_action(probs: Probs, dice: Dice) -> Int[Tensor, "*batch"]:
     """The first action, in the order of the dice, whose threshold exceeds omega (Eq. 2)."""
-    alpha = _ordered_thresholds(_wide(probs), dice.order)
+    alpha = _ordered_thresholds(probs, dice.order)
     taken = F.pad(dice.omega < alpha, (0, 1), value=True)  # the last action is the last resort
     first = taken.int().argmax(-1, keepdim=True)
     return dice.order.gather(-1, first).squeeze(-1)
@@ -61,13 +62,15 @@ def coupled_action(
     p_a, q_a = p.gather(-1, action).squeeze(-1), q.gather(-1, action).squeeze(-1)
     keep = torch.where(p_a > 0, q_a / p_a, (q_a > 0).to(q)).clamp(max=1)
     surplus = (q - p).clamp(min=0)
+    # Without a surplus p and q are equal up to rounding, and q itself serves.
+    surplus = torch.where(surplus.sum(-1, keepdim=True) > 0, surplus, q)
     cumulative = surplus.cumsum(-1)
     total = cumulative[..., -1]
     target = (u - keep) / (1 - keep).clamp(min=torch.finfo(u.dtype).tiny) * total
     drawn = (cumulative <= target[..., None]).sum(-1)
     # Rounding may push the target past the last surplus; the largest one is then as good.
     drawn = torch.where(drawn < probs.shape[-1], drawn, surplus.argmax(-1))
-    return torch.where((u < keep) | (total <= 0), previous_action, drawn)
+    return torch.where(u < keep, previous_action, drawn)
 
 
 def stable_gaussian(
@@ -81,7 +84,7 @@ def stable_gaussian(
 
 def total_variation(p: Probs, q: Probs) -> Float[Tensor, "*batch"]:
     """delta(p, q) = |p - q|_1 / 2, the least probability of a change (Proposition 1, below)."""
-    return (p - q).abs().sum(-1) / 2
+    return (_wide(p) - _wide(q)).abs().sum(-1) / 2
 
 
 def threshold_distance(
