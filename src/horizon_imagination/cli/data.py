@@ -17,7 +17,8 @@ USAGE = """usage: horizon data info FOLDER [--json]
        horizon data import FOLDER OUT [--size N] [--num-actions N] [--env-id ID]
 
 A dataset is a folder written by horizon record or horizon data import, or the replay folder of a
-run. Imports read one .npz per episode, or name.mp4 with name.csv (header: action,reward,terminated)."""
+run. Imports read one .npz per episode, or name.mp4 with name.csv per episode (its first line is
+action, or action,reward, or action,reward,terminated)."""
 
 
 @dataclass(frozen=True)
@@ -117,7 +118,8 @@ def _import(argv: list[str]) -> int:
     if arrays:
         import_npz(args.folder, args.out, args.size, args.num_actions, args.env_id)
     else:
-        import_videos(args.folder, args.out, args.size or 64, args.num_actions, args.env_id)
+        size = 64 if args.size is None else args.size
+        import_videos(args.folder, args.out, size, args.num_actions, args.env_id)
     figures = info(args.out)
     print(f"{args.out}: {figures['episodes']} episodes, {figures['steps']} steps imported")
     return 0

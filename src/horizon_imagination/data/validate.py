@@ -40,6 +40,10 @@ def validate(folder: Path | str) -> list[str]:
             name: np.fromfile(folder / FILES[name], dtype, count=rows)
             for name, dtype in COLUMNS.items()
         }
+        if rows and not marks[rows - 1] & LAST:
+            # A step that was never completed may have left its action; readers clear it too.
+            for name in ("action", "reward", "terminated"):
+                columns[name][-1] = 0
         problems = _description_problems(columns, description)
         problems += _episode_problems(columns, description.num_actions)
     return problems + _hash_problems(folder, description)
@@ -148,16 +152,12 @@ def _episode_problems(columns: dict[str, np.ndarray], num_actions: int) -> list[
     marks, action, flags = columns["marks"], columns["action"], columns["terminated"]
     last = (marks & LAST) > 0
     before_last = np.append(last[1:], False)
-    idle = last.copy()
-    if len(idle):
-        # A step that was never completed may have left its action on the very last row.
-        idle[-1] = False
     checks = {
         f"actions outside 0 to {num_actions - 1}": (action < 0) | (action >= num_actions),
         "rewards that are not finite": ~np.isfinite(columns["reward"]),
         "terminated flags that are neither 0 nor 1": flags > 1,
         "terminated flags before the last step": (flags == 1) & ~before_last & ~last,
-        "an action, reward or flag on the last frame": idle
+        "an action, reward or flag on the last frame": last
         & ((action != 0) | (columns["reward"] != 0) | (flags != 0)),
     }
     episode = np.cumsum(marks & FIRST) - 1

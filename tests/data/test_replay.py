@@ -1,0 +1,163 @@
+import numpy as np
+import pytest
+import torch
+from coded_world import ENDS, LENGTHS, assert_consistent, create, fill, frame_at, play
+from scipy.stats import chisquare
+
+from horizon_imagination.config import ReplayConfig
+from horizon_imagination.data import Replay, Store
+from horizon_imagination.errors import UsageError
+
+UNIFORM = ReplayConfig(recent_share=0.0, min_segment=4)
+
+
+def generator(seed=0):
+    return torch.Generator().manual_seed(seed)
+
+
+@pytest.fixture
+def store(tmp_path):
+    return fill(create(tmp_path / "x"))
+
+
+def codes(segment):
+    """(episode, step) of the last real frame of each sample."""
+    last = segment.mask.sum(1) - 1
+    return [tuple(x.tolist()) for x in segment.frames[range(len(last)), last, :2, 0, 0]]
+
+
+def test_segments_have_everything_in_its_place_and_never_cross_an_episode(store):
+    segments = Replay(store, UNIFORM).segments(500, 8, generator())
+    assert segments.frames.shape == (500, 8, 3, 4, 4)
+    for row in range(500):
+        assert_consistent(segments, row)
+    assert segments.mask.sum(1).min() == 4
+    assert (segments.mask.sum(1) == 8).any()
+
+
+def test_a_shift_by_one_would_be_noticed(store):
+    segments = Replay(store, UNIFORM).segments(20, 8, generator())
+    shifted = segments.map(lambda x: x)
+    object.__setattr__(shifted, "action", segments.action.roll(1, dims=1))
+    with pytest.raises(AssertionError):
+        for row in range(20):
+            assert_consistent(shifted, row)
+
+
+def test_every_row_with_enough_frames_left_begins_some_segment(store):
+    rows = Replay(store, UNIFORM).segment_rows(4000, 8, generator()).rows[:, 0]
+    ends = zip(store.starts, store.ends, strict=True)
+    assert set(rows.tolist()) == {r for start, end in ends for r in range(start, end - 3)}
+
+
+def test_the_terminal_frame_is_kept(store):
+    segments = Replay(store, UNIFORM).segments(500, 8, generator())
+    seen = set(codes(segments))
+    assert {(e, LENGTHS[e]) for e in (0, 1, 3)} <= seen
+    terminal = (segments.terminated & segments.followed).sum()
+    assert terminal > 0 and terminal == segments.terminated[:, :-1].sum()
+
+
+def test_contexts_end_on_every_frame_with_an_action_and_on_no_other(store):
+    contexts = Replay(store, UNIFORM).contexts(4000, 6, generator())
+    for row in range(300):
+        assert_consistent(contexts, row)
+    assert set(codes(contexts)) == {(e, t) for e, n in enumerate(LENGTHS) for t in range(n)}
+
+
+def test_contexts_reach_back_as_far_as_the_episode_allows(store):
+    contexts = Replay(store, UNIFORM).contexts(500, 6, generator())
+    for length, (_, step) in zip(contexts.mask.sum(1).tolist(), codes(contexts), strict=True):
+        assert length == min(6, step + 1)
+
+
+def test_single_frames_include_the_last_ones(store):
+    frames = Replay(store, UNIFORM).frames(3000, generator())
+    seen = {tuple(x.tolist()) for x in frames[:, :2, 0, 0]}
+    assert seen == {(e, t) for e, n in enumerate(LENGTHS) for t in range(n + 1)}
+
+
+def test_three_in_ten_draws_favour_recent_rows(tmp_path):
+    store = create(tmp_path / "x")
+    for episode in range(100):
+        play(store, episode, 9)
+    draws, edges = 40_000, np.arange(11) / 10
+    recent = np.diff(edges**3)  # the distribution function of Beta(3, 1) is x^3
+    mixed, uniform = 0.7 * 0.1 + 0.3 * recent, np.full(10, 0.1)
+    replay = Replay(store, ReplayConfig())
+    for rows, eligible in (
+        (replay.frame_rows(draws, generator(1)), np.arange(1000)),
+        (replay.segment_rows(draws, 5, generator(2)).rows[:, 0], np.arange(1000) % 10 <= 6),
+        (replay.context_rows(draws, 1, generator(3)).rows[:, 0], np.arange(1000) % 10 <= 8),
+    ):
+        place = np.searchsorted(np.arange(1000)[eligible], rows.numpy())
+        total = len(np.arange(1000)[eligible])
+        counts = np.bincount(place * 10 // total, minlength=10)
+        assert chisquare(counts, mixed * draws).pvalue > 1e-3
+        assert chisquare(counts, uniform * draws).pvalue < 1e-9
+
+
+def test_only_the_newest_frames_count(store):
+    config = ReplayConfig(capacity=25, min_segment=2)
+    replay, oldest = Replay(store, config), store.num_frames - 25
+    for rows, mask in (
+        replay.segment_rows(2000, 8, generator()),
+        replay.context_rows(2000, 8, generator()),
+    ):
+        assert rows[mask].min() == oldest
+        assert (rows[~mask] == -1).all()
+    assert replay.frame_rows(2000, generator()).min() == oldest
+
+
+def test_samples_follow_the_store_as_it_grows_and_is_rewound(tmp_path):
+    store = create(tmp_path / "x")
+    replay = Replay(store, UNIFORM)
+    play(store, 0, 7)
+    assert replay.frame_rows(500, generator()).max() == 7
+    position = store.position()
+    play(store, 1, 12, "truncated")
+    assert replay.frame_rows(500, generator()).max() == 20
+    assert any(episode == 1 for episode, _ in codes(replay.contexts(100, 3, generator())))
+    store.rewind(position)
+    assert replay.frame_rows(500, generator()).max() == 7
+
+
+def test_gathering_the_rows_equals_sampling(store):
+    replay = Replay(store, ReplayConfig())
+    direct = replay.segments(16, 8, generator(5))
+    gathered = replay.gather(*replay.segment_rows(16, 8, generator(5)))
+    for name in ("frames", "action", "reward", "terminated", "mask"):
+        assert torch.equal(getattr(direct, name), getattr(gathered, name))
+    frames = replay.gather_frames(replay.frame_rows(9, generator(6)))
+    assert torch.equal(frames, replay.frames(9, generator(6)))
+
+
+def test_a_reader_samples_the_same_as_the_writer(store, tmp_path):
+    store.flush()
+    reader = Replay(Store.open(tmp_path / "x"), ReplayConfig())
+    expected = Replay(store, ReplayConfig()).contexts(50, 5, generator())
+    assert torch.equal(reader.contexts(50, 5, generator()).frames, expected.frames)
+
+
+def test_the_latest_context_is_the_end_of_the_open_episode(store):
+    replay = Replay(store, UNIFORM)
+    latest = replay.latest(4)
+    assert latest.frames[0, :, 1, 0, 0].tolist() == [6, 7, 8, 9]
+    assert latest.prev_actions[0, -1] == latest.frames[0, -1, 2, 0, 0].int() - 1
+    assert replay.latest(50).frames.shape[1] == LENGTHS[-1] + 1 and ENDS[-1] == "open"
+    store.end()
+    with pytest.raises(ValueError, match="no episode is open"):
+        replay.latest(4)
+
+
+def test_too_little_data_is_one_clear_error(tmp_path):
+    store = create(tmp_path / "x")
+    replay = Replay(store, UNIFORM)
+    with pytest.raises(UsageError, match="no episode of 1 frames among its 0 frames"):
+        replay.frames(1, generator())
+    store.begin(frame_at(0, 0))
+    assert replay.frames(1, generator()).shape == (1, 3, 4, 4)
+    with pytest.raises(UsageError, match="collect or record more"):
+        replay.contexts(1, 4, generator())
+    with pytest.raises(UsageError, match=r"replay\.min_segment"):
+        replay.segments(1, 8, generator())
