@@ -20,13 +20,17 @@ class ToFrames(gymnasium.Wrapper):
     """Turns the image among the observations, or the render, into `size` x `size` uint8 frames.
 
     Takes height x width x channel, channel x height x width or height x width; one or three (or,
-    with transparency, four) channels; uint8, or floats in [0, 1]; a dict with exactly one image.
+    with transparency, four) channels; uint8, or floats in [0, 1] (in [0, 255] if
+    the space says so); a dict with exactly one image.
     """
 
     def __init__(self, env: gymnasium.Env, size: int, grey: bool, pixels: bool = False) -> None:
         super().__init__(env)
         self.size, self.grey, self.pixels = size, grey, pixels
         self.key = None if pixels else image_key(env.observation_space)
+        box = None if pixels else _entry(env.observation_space, self.key)
+        self.image_shape = () if box is None else box.shape
+        self.peak = 1.0 if box is None else _peak(box)
         channels = 1 if grey else 3
         self.observation_space = gymnasium.spaces.Box(0, 255, (size, size, channels), np.uint8)
 
@@ -51,8 +55,14 @@ class ToFrames(gymnasium.Wrapper):
                 )
         elif self.key is not None:
             observation = observation[self.key]
-        image = resize(as_rgb(np.asarray(observation)), self.size)
-        return grey(image) if self.grey else image
+        image = np.asarray(observation)
+        if not self.pixels and image.shape != self.image_shape:
+            raise ValueError(
+                f"the environment gave an observation of shape {image.shape}, but its space says "
+                f"{self.image_shape}"
+            )
+        frame = resize(as_rgb(image, self.peak), self.size)
+        return grey(frame) if self.grey else frame
 
     def layer_state(self) -> State:
         """Frames are a function of the present."""
@@ -79,6 +89,17 @@ def image_key(space: gymnasium.Space) -> str | None:
     )
 
 
+def _entry(space: gymnasium.Space, key: str | None) -> gymnasium.spaces.Box:
+    entry = space if key is None else space[key]  # type: ignore[index]
+    assert isinstance(entry, gymnasium.spaces.Box)
+    return entry
+
+
+def _peak(box: gymnasium.spaces.Box) -> float:
+    highest = float(box.high.max())
+    return 255.0 if 1.0 < highest <= 255.0 else 1.0
+
+
 def is_image(space: gymnasium.Space) -> bool:
     """Whether the space holds images of at least 8 x 8 pixels (smaller ones are symbolic grids)."""
     if not isinstance(space, gymnasium.spaces.Box):
@@ -93,10 +114,14 @@ def is_image(space: gymnasium.Space) -> bool:
     return len(shape) == 2 and min(shape) >= 8
 
 
-def as_rgb(image: Shaped[np.ndarray, "..."]) -> UInt8[np.ndarray, "height width 3"]:
-    """Any of the layouts `ToFrames` takes, as height x width x RGB bytes."""
+def as_rgb(
+    image: Shaped[np.ndarray, "..."], peak: float = 1.0
+) -> UInt8[np.ndarray, "height width 3"]:
+    """Any layout that `ToFrames` takes as height x width x RGB; floats are in [0, peak]."""
     if image.dtype != np.uint8:
-        image = (np.clip(image, 0.0, 1.0) * 255.0 + 0.5).astype(np.uint8)
+        if not np.isfinite(image).all():
+            raise ValueError("the environment gave an image with values that are not finite")
+        image = (np.clip(image / peak, 0.0, 1.0) * 255.0 + 0.5).astype(np.uint8)
     if image.ndim == 2:
         image = image[:, :, None]
     if image.shape[2] not in (1, 3, 4) and image.shape[0] in (1, 3, 4):

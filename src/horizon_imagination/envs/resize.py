@@ -1,46 +1,24 @@
-"""Antialiased bilinear resizing of 8-bit images, the same numbers as Pillow's.
-
-The weights are a triangle filter as wide as the reduction, and both passes round to 8 bits (the
-horizontal one first), so that frames equal those of `PIL.Image.resize(..., BILINEAR)`.
-"""
-
-from functools import lru_cache
+"""Antialiased bilinear resizing of 8-bit images, as Pillow does it, without needing Pillow."""
 
 import numpy as np
-from jaxtyping import Float32, UInt8
+import torch
+from einops import rearrange
+from jaxtyping import UInt8
+from torch.nn.functional import interpolate
 
 Image = UInt8[np.ndarray, "height width channel"]
 
 
-@lru_cache(maxsize=32)
-def weights(source: int, target: int) -> Float32[np.ndarray, "target source"]:
-    """Row i mixes the source pixels into target pixel i.
+def resize(image: Image, size: int) -> UInt8[np.ndarray, "{size} {size} channel"]:
+    """The image, `size` pixels high and wide; at most one grey level off Pillow's BILINEAR.
 
-    >>> weights(4, 2)
-    array([[0.42857143, 0.42857143, 0.14285715, 0.        ],
-           [0.        , 0.14285715, 0.42857143, 0.42857143]], dtype=float32)
+    >>> resize(np.arange(0, 160, 10, dtype=np.uint8).reshape(4, 4, 1), 2)[:, :, 0]
+    array([[ 36,  52],
+           [ 98, 114]], dtype=uint8)
     """
-    scale = source / target
-    width = max(scale, 1.0)
-    centre = (np.arange(target) + 0.5) * scale
-    distance = np.abs(np.arange(source) + 0.5 - centre[:, None]) / width
-    triangle = np.maximum(1.0 - distance, 0.0)
-    return (triangle / triangle.sum(axis=1, keepdims=True)).astype(np.float32)
-
-
-def resize(image: Image, size: int) -> Image:
-    """The image, `size` pixels high and wide."""
-    height, width, channels = image.shape
-    if width != size:
-        across = image.astype(np.float32).transpose(0, 2, 1).reshape(-1, width)
-        across = _rounded(across @ weights(width, size).T)
-        image = across.reshape(height, channels, size).transpose(0, 2, 1)
-    if height != size:
-        flat = np.ascontiguousarray(image).reshape(height, -1).astype(np.float32)
-        image = _rounded(weights(height, size) @ flat).reshape(size, size, channels)
-    return np.ascontiguousarray(image)
-
-
-def _rounded(values: Float32[np.ndarray, "row column"]) -> UInt8[np.ndarray, "row column"]:
-    # a weighted mean of bytes lies in [0, 255] up to rounding of floats: no clipping needed
-    return (values + np.float32(0.5)).astype(np.uint8)
+    if image.shape[:2] == (size, size):
+        return np.ascontiguousarray(image)
+    # torch's 8-bit path is several times faster than two matrix products in floats
+    tensor = rearrange(torch.from_numpy(np.ascontiguousarray(image)), "h w c -> 1 c h w")
+    smaller = interpolate(tensor, size=(size, size), mode="bilinear", antialias=True)
+    return np.ascontiguousarray(rearrange(smaller, "1 c h w -> h w c").numpy())

@@ -1,8 +1,8 @@
 """The complete state of an environment as plain data, for runs that resume bit for bit.
 
 A layer of an environment (the world itself or a wrapper) takes part by having two methods,
-`layer_state() -> dict` and `set_layer_state(state)`. The dicts hold JSON-able values and numpy
-arrays only, so that nothing that is loaded can execute code.
+`layer_state() -> dict | None` and `set_layer_state(state)`. The dicts hold JSON-able values and
+numpy arrays only, so that nothing that is loaded can execute code.
 """
 
 from typing import Any
@@ -20,12 +20,11 @@ def snapshot(env: gymnasium.Env) -> State | None:
     layers = _layers(env)
     if not all(_can_tell(layer) for layer in layers):
         return None
-    return {
-        "layers": [
-            {"kind": type(layer).__name__, "state": layer.layer_state()}  # type: ignore[attr-defined]
-            for layer in layers
-        ]
-    }
+    states = [layer.layer_state() for layer in layers]  # type: ignore[attr-defined]
+    if any(state is None for state in states):
+        return None
+    kinds = [type(layer).__name__ for layer in layers]
+    return {"layers": [{"kind": k, "state": s} for k, s in zip(kinds, states, strict=True)]}
 
 
 def restore(env: gymnasium.Env, state: State) -> None:
