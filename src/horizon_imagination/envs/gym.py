@@ -13,6 +13,20 @@ from horizon_imagination.config import EnvConfig
 from horizon_imagination.envs.frames import ToFrames
 from horizon_imagination.errors import UsageError
 
+PROVIDERS = {"MiniGrid-": "minigrid", "BabyAI-": "minigrid", "MiniWorld-": "miniworld"}
+"""Packages that register their environments only once they are imported."""
+
+
+def is_registered(name: str) -> bool:
+    """Whether Gymnasium can build this id, after importing the package it is known to come from."""
+    provider = next((PROVIDERS[start] for start in PROVIDERS if name.startswith(start)), None)
+    if provider and name not in gymnasium.registry:
+        try:
+            importlib.import_module(provider)
+        except ImportError:
+            raise UsageError(f"env.id {name} needs a package: pip install {provider}") from None
+    return name in gymnasium.registry
+
 
 def make_gym(cfg: EnvConfig, seed: int) -> gymnasium.Env:
     """The environment `cfg.id` names, with frames and actions the agent can use."""

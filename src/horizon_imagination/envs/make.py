@@ -12,7 +12,7 @@ from horizon_imagination.envs.catch import Catch
 from horizon_imagination.envs.craftium import ACTIONS, SUMMARIES, Craftium
 from horizon_imagination.envs.fog import Fog
 from horizon_imagination.envs.frames import ToFrames
-from horizon_imagination.envs.gym import env_options, make_gym
+from horizon_imagination.envs.gym import env_options, is_registered, make_gym
 from horizon_imagination.envs.supervised import Supervised
 from horizon_imagination.envs.wrappers import FirstSeed, LimitTime, RepeatAction
 from horizon_imagination.errors import UsageError
@@ -90,7 +90,7 @@ def _world(cfg: EnvConfig, seed: int) -> gymnasium.Env:
     if cfg.id in ACTIONS:
         _refuse_frame_skip(cfg, "use env.options '{\"frameskip\": N}'")
         return ToFrames(Craftium(cfg.id, cfg.size, env_options(cfg)), cfg.size, cfg.grey)
-    if ":" in cfg.id or cfg.id in gymnasium.registry:
+    if ":" in cfg.id or is_registered(cfg.id):
         return make_gym(cfg, seed)
     raise UsageError(unknown(cfg.id))
 

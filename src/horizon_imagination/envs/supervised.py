@@ -71,9 +71,9 @@ class Supervised(gymnasium.Env):
         try:
             answer = self.child.ask("step", int(action), self.cfg.step_timeout)
             frame, reward, terminated, truncated, info = answer
-            self.frame = self._checked(frame)
             if not np.isfinite(reward):
                 raise ChildError(f"garbage: the reward is {reward}")
+            self.frame = self._checked(frame)
         except ChildError as failure:
             frame = self.frame
             self._failed(failure)
@@ -95,12 +95,18 @@ class Supervised(gymnasium.Env):
         """The state of the environment in the child, if it can tell."""
         if self.child is None:
             return None
-        inner = self.child.ask("snapshot", None, self.cfg.step_timeout)
+        try:
+            inner = self.child.ask("snapshot", None, self.cfg.step_timeout)
+        except ChildError:
+            return None  # the next step will report it
         return None if inner is None else {"inner": inner, "frame": self.frame}
 
     def set_layer_state(self, state: State) -> None:
         """The inverse of `layer_state`."""
-        self._child().ask("restore", state["inner"], self.cfg.reset_timeout)
+        try:
+            self._child().ask("restore", state["inner"], self.cfg.reset_timeout)
+        except ChildError as failure:
+            raise EnvFailure(f"{self.cfg.id} did not take its saved state: {failure}") from failure
         frame = state["frame"]
         self.frame = None if frame is None else np.asarray(frame, dtype=np.uint8)
 
