@@ -10,6 +10,7 @@ from horizon_imagination.flow import (
     sweep_times,
     trainable,
     uniform_noise,
+    velocity_error,
     velocity_loss,
 )
 from horizon_imagination.imagination import (
@@ -108,6 +109,7 @@ __all__ = [
     "uniform_noise",
     "until_first_end",
     "update_return_scale",
+    "velocity_error",
     "velocity_loss",
     "window_plan",
 ]

@@ -75,6 +75,8 @@ class LearnerConfig:
     final_learning_rate: float | None = None
     """Reached by cosine decay after `decay_steps`; none keeps the rate."""
     decay_steps: int = 0
+    last_epoch: int | None = None
+    """Epoch after which this learner rests; none for never."""
     warmup_steps: int = 0
     """Steps of linear warm-up."""
     weight_decay: float = 0.01
@@ -240,8 +242,6 @@ class TrainingConfig:
     snapshot_every: int = 10
     """Epochs between snapshots."""
     keep_snapshots: int = 1
-    log_every: int = 50
-    """Optimiser steps between lines of metrics.jsonl."""
     evaluate_every: int = 0
     """Epochs between evaluations; 0 evaluates only on request."""
     evaluation_episodes: int = 16

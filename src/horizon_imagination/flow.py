@@ -53,14 +53,14 @@ def trainable(tau: Times, mask: Flags) -> Flags:
     return mask & (tau < 1)
 
 
-def velocity_loss(
-    v: Latents, z0: Latents, z1: Latents, mask: Flags, weight: Times | None = None
-) -> Float[Tensor, ""]:
-    """Mean of |v - (z^1 - z^0)|^2 over the frames of the mask, weighted if asked."""
-    per_frame = reduce((v - (z1 - z0)).square(), "b t c h w -> b t", "mean")
-    if weight is not None:
-        per_frame = per_frame * weight
-    return (per_frame * mask).sum() / mask.sum().clamp(min=1)
+def velocity_error(v: Latents, z0: Latents, z1: Latents) -> Times:
+    """|v - (z^1 - z^0)|^2 of every frame, averaged over its elements."""
+    return reduce((v - (z1 - z0)).square(), "b t c h w -> b t", "mean")
+
+
+def velocity_loss(v: Latents, z0: Latents, z1: Latents, mask: Flags) -> Float[Tensor, ""]:
+    """The mean error over the frames of the mask; pass `trainable(tau, mask)`."""
+    return (velocity_error(v, z0, z1) * mask).sum() / mask.sum().clamp(min=1)
 
 
 def _rand(*shape: int, rng: torch.Generator) -> Tensor:

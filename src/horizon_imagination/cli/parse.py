@@ -15,10 +15,11 @@ T = TypeVar("T")
 def parse(kind: type[T], argv: list[str], *, prog: str, default: T | None = None) -> T:
     """Parse `argv` into the dataclass `kind`; a mistake becomes a one-line `UsageError`."""
     said = io.StringIO()
-    options = {} if default is None else {"default": default}
     try:
         with contextlib.redirect_stderr(said):
-            return tyro.cli(kind, args=argv, prog=prog, **options)
+            if default is None:
+                return tyro.cli(kind, args=argv, prog=prog)
+            return tyro.cli(kind, args=argv, prog=prog, default=default)
     except SystemExit as stop:
         if stop.code in (0, None):
             raise
@@ -28,9 +29,11 @@ def parse(kind: type[T], argv: list[str], *, prog: str, default: T | None = None
 
 
 def _one_line(message: str, prog: str) -> str:
-    """What tyro said, without its box, rules and pointers to the help."""
+    """What tyro said, without its box, the help of the argument and pointers to more."""
     text = re.sub(r"\x1b\[[0-9;]*m", "", message)
-    lines = [re.sub(r"^[│╭╰─\s]+|[│╮╯─\s]+$", "", line) for line in text.splitlines()]
-    kept = [line for line in lines if line and line != "Parsing error"]
-    body = " ".join(kept).split("For full helptext")[0].strip() or "bad arguments"
-    return f"{body.rstrip('.')}; see '{prog} --help'"
+    inside = [line for line in text.splitlines() if not line.lstrip().startswith(("╭", "╰"))]
+    body = " ".join(re.sub(r"[│─]+", " ", line).strip() for line in inside)
+    body = re.split(r"Argument helptext|For full helptext|─{3}", body)[0]
+    body = re.sub(r"\s*Perhaps you meant: (\S+).*", r"; did you mean \1?", body)
+    said = " ".join(body.split()).rstrip(".,; ") or "bad arguments"
+    return f"{said}; see '{prog} --help'"

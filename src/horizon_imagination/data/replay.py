@@ -5,19 +5,30 @@ from typing import NamedTuple
 import numpy as np
 import torch
 from einops import rearrange
-from jaxtyping import Bool, Int, UInt8
+from jaxtyping import Bool, Float, Int, UInt8
 from torch import Tensor
 
 from horizon_imagination.config import ReplayConfig
-from horizon_imagination.data.segment import Segment
+from horizon_imagination.data.segment import Segment, shift_right
 from horizon_imagination.data.store import Store
 from horizon_imagination.errors import UsageError
+from horizon_imagination.types import NO_ACTION
 
 
 class Rows(NamedTuple):
     """Which row of the store each frame of a batch is; -1 on padding."""
 
     rows: Int[Tensor, "batch time"]
+    mask: Bool[Tensor, "batch time"]
+
+
+class Steps(NamedTuple):
+    """A segment without its frames."""
+
+    action: Int[Tensor, "batch time"]
+    prev_actions: Int[Tensor, "batch time"]
+    reward: Float[Tensor, "batch time"]
+    terminated: Bool[Tensor, "batch time"]
     mask: Bool[Tensor, "batch time"]
 
 
@@ -83,13 +94,21 @@ class Replay:
 
     def gather(self, rows: Int[Tensor, "batch time"], mask: Bool[Tensor, "batch time"]) -> Segment:
         """The segment at these rows; zeros where `mask` is False."""
+        steps = self.gather_steps(rows, mask)
+        frames = self.store.frames[np.where(mask.numpy(), rows.numpy(), 0)]
+        frames[~mask.numpy()] = 0
+        return Segment(torch.from_numpy(frames), steps.action, steps.reward, steps.terminated, mask)
+
+    def gather_steps(
+        self, rows: Int[Tensor, "batch time"], mask: Bool[Tensor, "batch time"]
+    ) -> Steps:
+        """What `gather` returns, without the frames, for those who have them as latents."""
         store, real = self.store, mask.numpy()
         index = np.where(real, rows.numpy(), 0)
-        frames = store.frames[index]
-        frames[~real] = 0
-        return Segment(
-            frames=torch.from_numpy(frames),
-            action=torch.from_numpy((store.action[index] * real).astype(np.int64)),
+        action = torch.from_numpy((store.action[index] * real).astype(np.int64))
+        return Steps(
+            action=action,
+            prev_actions=shift_right(action, NO_ACTION),
             reward=torch.from_numpy(store.reward[index] * real),
             terminated=torch.from_numpy((store.terminated[index] == 1) & real),
             mask=mask,

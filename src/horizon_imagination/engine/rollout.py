@@ -6,6 +6,7 @@ that the loop can be captured as one graph.
 """
 
 import torch
+import torch.nn.functional as F
 from einops import rearrange, repeat
 from jaxtyping import Int
 from torch import Tensor
@@ -15,7 +16,7 @@ from horizon_imagination.imagination import Context, Imagined
 from horizon_imagination.models.actor_critic import Actor
 from horizon_imagination.models.denoiser import Denoiser
 from horizon_imagination.models.recurrent import State
-from horizon_imagination.types import NO_ACTION, Actions, Schedule
+from horizon_imagination.types import NO_ACTION, Actions, Flags, Schedule
 from horizon_imagination.windows import window_plan
 
 
@@ -97,12 +98,13 @@ def imagine_windowed(
     schedule: Schedule,
     context: Context,
     *,
+    real: Flags | None = None,
     record: bool = True,
 ) -> Imagined:
     """What `imagination.imagine` returns, from the windows alone.
 
-    Actions that no frame has asked for yet are NO_ACTION. Without `record` only the clean row is
-    kept.
+    Actions that no frame has asked for yet are NO_ACTION. `real` is False where a left-padded
+    context has no frame. Without `record` only the clean row is kept.
     """
     batch, horizon = noise.shape[:2]
     k = context.z.shape[1]
@@ -121,6 +123,7 @@ def imagine_windowed(
                 cache=cache,
                 start=start,
                 settled=window.settled,
+                real=None if real is None else real_frames(real, stop),
             )
             first = max(start, k)
             dtau = rearrange((times[row + 1] - times[row])[first - k : stop - k], "t -> t 1 1 1")
@@ -134,3 +137,8 @@ def imagine_windowed(
             actions.append(chosen)
     actions.append(actor.act(len(schedule) - 1, z, horizon))
     return Imagined(torch.stack(frames if record else [z]), torch.stack(actions))
+
+
+def real_frames(real: Flags, frames: int) -> Flags:
+    """The flags of a context, continued over imagined frames, which are all real."""
+    return F.pad(real, (0, frames - real.shape[1]), value=True)

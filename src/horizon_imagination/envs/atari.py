@@ -135,10 +135,11 @@ class Atari(gymnasium.Env):
     def _hold(self, action: int, frames: int) -> tuple[Screen, float]:
         """Emulate up to so many frames: what the agent sees of them, and the sum of rewards."""
         reward, previous = 0.0, self.screen
+        needed = frames - 2 if self.protocol.max_pool else frames - 1
         for frame in range(frames):
             reward += self.ale.act(self.actions[action])
             over = self.ale.game_over()
-            if over or frame >= frames - 2:
+            if over or frame >= needed:
                 previous, self.screen = self.screen, self.ale.getScreenRGB()
             if over:
                 break

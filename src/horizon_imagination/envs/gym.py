@@ -28,12 +28,12 @@ def is_registered(name: str) -> bool:
     return name in gymnasium.registry
 
 
-def make_gym(cfg: EnvConfig, seed: int) -> gymnasium.Env:
+def make_gym(cfg: EnvConfig) -> gymnasium.Env:
     """The environment `cfg.id` names, with frames and actions the agent can use."""
     arguments = env_options(cfg)
     if cfg.pixels:
         arguments.setdefault("render_mode", "rgb_array")
-    env = _build(cfg, arguments, seed)
+    env = _build(cfg, arguments)
     try:
         return ToFrames(with_discrete_actions(env), cfg.size, cfg.grey, cfg.pixels)
     except UsageError:
@@ -78,9 +78,8 @@ class OldInterface(gymnasium.Env):
     with `info["TimeLimit.truncated"]` is a truncation, any other a termination.
     """
 
-    def __init__(self, env: Any, pixels: bool) -> None:
+    def __init__(self, env: Any) -> None:
         self.env = env
-        self.pixels = pixels
         self.render_mode = "rgb_array"
         self.observation_space = _space(env.observation_space)
         self.action_space = _space(env.action_space)
@@ -117,7 +116,7 @@ class OldInterface(gymnasium.Env):
             self.env.close()
 
 
-def _build(cfg: EnvConfig, arguments: dict[str, Any], seed: int) -> gymnasium.Env:
+def _build(cfg: EnvConfig, arguments: dict[str, Any]) -> gymnasium.Env:
     maker = _maker(cfg.id)
     if cfg.old_api:
         arguments.pop("render_mode", None)
@@ -127,7 +126,7 @@ def _build(cfg: EnvConfig, arguments: dict[str, Any], seed: int) -> gymnasium.En
         text = str(error).strip().splitlines() or [type(error).__name__]
         raise UsageError(f"env.id {cfg.id} could not be built: {text[0]}") from error
     if cfg.old_api:
-        return OldInterface(env, cfg.pixels)
+        return OldInterface(env)
     if not isinstance(env, gymnasium.Env):
         raise UsageError(
             f"env.id {cfg.id} gives a {type(env).__name__}, which is no gymnasium.Env: if its step "

@@ -91,7 +91,7 @@ def _world(cfg: EnvConfig, seed: int) -> gymnasium.Env:
         _refuse_frame_skip(cfg, "use env.options '{\"frameskip\": N}'")
         return ToFrames(Craftium(cfg.id, cfg.size, env_options(cfg)), cfg.size, cfg.grey)
     if ":" in cfg.id or is_registered(cfg.id):
-        return make_gym(cfg, seed)
+        return make_gym(cfg)
     raise UsageError(unknown(cfg.id))
 
 

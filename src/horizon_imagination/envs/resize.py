@@ -19,6 +19,7 @@ def resize(image: Image, size: int) -> UInt8[np.ndarray, "{size} {size} channel"
     if image.shape[:2] == (size, size):
         return np.ascontiguousarray(image)
     # torch's 8-bit path is several times faster than two matrix products in floats
-    tensor = rearrange(torch.from_numpy(np.ascontiguousarray(image)), "h w c -> 1 c h w")
+    batch = torch.from_numpy(np.ascontiguousarray(image)[None])
+    tensor = rearrange(batch, "b h w c -> b c h w")  # channels last, which torch keeps
     smaller = interpolate(tensor, size=(size, size), mode="bilinear", antialias=True)
     return np.ascontiguousarray(rearrange(smaller, "1 c h w -> h w c").numpy())

@@ -27,6 +27,27 @@ def frame_causal_mask(
     return frame[:, None] >= frame[None, :]
 
 
+def window_mask(
+    start: int,
+    frames: int,
+    tokens: int,
+    real: Bool[Tensor, "batch all_frames"] | None,
+    device: torch.device,
+) -> Bool[Tensor, "*batch query key"] | None:
+    """The mask of `frames` frames that follow `start` cached ones; None if nothing is hidden.
+
+    Padded frames (`real` False) are hidden from all others, and see themselves alone.
+    """
+    if real is None:
+        if frames == 1:
+            return None
+        return F.pad(frame_causal_mask(frames, tokens, device), (start * tokens, 0), value=True)
+    mask = F.pad(frame_causal_mask(frames, 1, device), (start, 0), value=True)
+    own = F.pad(torch.eye(frames, dtype=torch.bool, device=device), (start, 0), value=False)
+    mask = (mask & rearrange(real, "b k -> b 1 k")) | own
+    return repeat(mask, "b q k -> b 1 (q n) (k m)", n=tokens, m=tokens)
+
+
 def rotary_angles(
     head_dim: int, start: int, frames: int, size: int, device: torch.device | None = None
 ) -> Rotary:
@@ -72,7 +93,7 @@ class FrameCausalAttention(nn.Module):
         self,
         x: Float[Tensor, "batch time token dim"],
         rotary: Rotary,
-        mask: Bool[Tensor, "query key"] | None,
+        mask: Bool[Tensor, "*_ query key"] | None,
         past: KeysValues | None,
     ) -> tuple[Float[Tensor, "batch time token dim"], KeysValues]:
         """The attended tokens, and the keys and values of these frames for a cache."""

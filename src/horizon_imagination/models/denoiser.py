@@ -13,8 +13,8 @@ from horizon_imagination.models.attention import (
     FrameCausalAttention,
     KeysValues,
     Rotary,
-    frame_causal_mask,
     rotary_angles,
+    window_mask,
 )
 from horizon_imagination.models.layers import (
     LatentStatistics,
@@ -22,7 +22,7 @@ from horizon_imagination.models.layers import (
     time_features,
     zero_init,
 )
-from horizon_imagination.types import Actions, Latents, Times
+from horizon_imagination.types import Actions, Flags, Latents, Times
 
 Tokens = Float[Tensor, "batch time token dim"]
 Condition = Float[Tensor, "batch time dim"]
@@ -158,10 +158,12 @@ class Denoiser(nn.Module):
         cache: FrameCache | None,
         start: int,
         settled: int,
+        real: Flags | None = None,
     ) -> Latents:
         """Velocities of frames start .. start + len(z), earlier ones being in the cache.
 
-        Keys and values of the frames before `settled` are added to the cache.
+        Keys and values of the frames before `settled` are added to the cache. `real` is False at
+        the frames, of cache and window together, that are padding and must not be seen.
         """
         noisy = self.statistics.normalize(z, tau) if self.statistics else z
         index = prev_actions % (self.num_actions + 1)  # NO_ACTION is -1: the last embedding
@@ -173,7 +175,7 @@ class Denoiser(nn.Module):
         )
         if self.action_token is not None:
             x = x + rearrange(self.action_token(index), "b t d -> b t 1 d")
-        x = self._blocks(x, condition, cache, start, settled)
+        x = self._blocks(x, condition, cache, start, settled, real)
         shift, scale = self.modulate_out(condition)
         out = rearrange(
             self.out(_norm(x) * (1 + scale) + shift),
@@ -185,14 +187,17 @@ class Denoiser(nn.Module):
         return self._velocity(out, z, tau)
 
     def _blocks(
-        self, x: Tokens, condition: Condition, cache: FrameCache | None, start: int, settled: int
+        self,
+        x: Tokens,
+        condition: Condition,
+        cache: FrameCache | None,
+        start: int,
+        settled: int,
+        real: Flags | None,
     ) -> Tokens:
         frames, tokens = x.shape[1], self.tokens_per_frame
         rotary = rotary_angles(self.head_dim, start, frames, self.grid, x.device)
-        mask = None
-        if frames > 1:
-            mask = frame_causal_mask(frames, tokens, x.device)
-            mask = F.pad(mask, (start * tokens, 0), value=True)
+        mask = window_mask(start, frames, tokens, real, x.device)
         for layer, block in enumerate(self.blocks):
             past = cache.past(layer, start * tokens) if cache else None
             x, own = block(x, condition, rotary, mask, past)

@@ -1,0 +1,105 @@
+"""One loop for all networks: sample, loss, clip, step."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from horizon_imagination.config import LearnerConfig
+from horizon_imagination.learn.guard import Guard
+
+Metrics = dict[str, Tensor]
+
+
+class Term(NamedTuple):
+    """A part of a loss: a sum and the number of things summed, so that means add up exactly
+    over pieces of a batch."""
+
+    total: Tensor
+    count: Tensor
+    weight: float = 1.0
+
+
+class Losses(NamedTuple):
+    """What a loss function returns: terms to minimise, and figures to log."""
+
+    terms: dict[str, Term]
+    metrics: Metrics
+
+
+@dataclass
+class Learner:
+    """One network (or two that share batches), its loss and its share of every epoch."""
+
+    name: str
+    config: LearnerConfig
+    sample: Callable[[int], Any]
+    """Draws a batch of the given size."""
+    loss: Callable[[Any], Losses]
+    parameters: dict[str, list[nn.Parameter]]
+    """Groups by module name; each group's gradient is clipped on its own."""
+    guard: Guard
+    after_step: Callable[[], None] = lambda: None
+    steps: int = 0
+    optimizer: torch.optim.Optimizer = field(init=False)
+
+    def __post_init__(self) -> None:
+        cfg = self.config
+        self.optimizer = torch.optim.AdamW(
+            [{"params": group} for group in self.parameters.values() if group],
+            lr=cfg.learning_rate,
+            betas=cfg.betas,
+            eps=cfg.eps,
+            weight_decay=cfg.weight_decay,
+        )
+
+    def active(self, epoch: int) -> bool:
+        """Whether this learner works in an epoch."""
+        last = self.config.last_epoch
+        return self.config.first_epoch <= epoch and (last is None or epoch <= last)
+
+    def step(self) -> Metrics:
+        """One optimiser step; figures to log, still on the device."""
+        cfg, metrics = self.config, {}
+        for group in self.optimizer.param_groups:
+            group["lr"] = learning_rate(cfg, self.steps)
+        self.optimizer.zero_grad(set_to_none=True)
+        pieces = cfg.micro_batches
+        for _ in range(pieces):
+            batch = self.sample(cfg.batch_size // pieces)
+            losses = self.loss(batch)
+            loss = sum_terms(losses.terms) / pieces
+            loss.backward()
+            self.guard.watch(self.name, self.steps, loss, batch)
+            for name, value in losses.metrics.items():
+                metrics[name] = metrics.get(name, 0) + value.detach() / pieces
+        for name, group in self.parameters.items():
+            norm = nn.utils.clip_grad_norm_(group, cfg.max_grad_norm)
+            self.guard.watch_gradient(self.name, self.steps, name, norm)
+            metrics[f"{name}_grad_norm"] = norm.detach()
+        self.guard.check()
+        self.optimizer.step()
+        self.after_step()
+        self.steps += 1
+        return {f"{self.name}/{key}": value for key, value in metrics.items()}
+
+
+def sum_terms(terms: dict[str, Term]) -> Tensor:
+    """sum of weight * total / count."""
+    return torch.stack(
+        [term.weight * term.total / term.count.clamp(min=1) for term in terms.values()]
+    ).sum()
+
+
+def learning_rate(cfg: LearnerConfig, step: int) -> float:
+    """Linear warm-up, then constant or a cosine from the rate to the final one."""
+    warm = min(1.0, (step + 1) / cfg.warmup_steps) if cfg.warmup_steps else 1.0
+    if cfg.final_learning_rate is None or not cfg.decay_steps:
+        return cfg.learning_rate * warm
+    progress = min(1.0, step / cfg.decay_steps)
+    share = (1 + math.cos(math.pi * progress)) / 2
+    span = cfg.learning_rate - cfg.final_learning_rate
+    return warm * (cfg.final_learning_rate + span * share)

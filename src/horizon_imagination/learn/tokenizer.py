@@ -1,0 +1,27 @@
+"""The tokenizer's loss (Eq. 4): squared error and, if asked, distance in VGG features."""
+
+from collections.abc import Callable
+
+import torch
+from jaxtyping import UInt8
+from torch import Tensor
+
+from horizon_imagination.learn.learner import Losses, Term
+from horizon_imagination.models.tokenizer import Tokenizer, to_images
+
+
+def tokenizer_loss(
+    tokenizer: Tokenizer,
+    perceptual: Callable[[Tensor, Tensor], Tensor] | None,
+    frames: UInt8[Tensor, "batch channel height width"],
+) -> Losses:
+    """Reconstruct frames through the latents."""
+    images = to_images(frames)
+    rebuilt = tokenizer.decode_images(tokenizer.encode_images(images)).float()
+    error = (rebuilt - images).square().mean(dim=(1, 2, 3))
+    count = torch.tensor(float(len(frames)), device=frames.device)
+    terms = {"reconstruction": Term(error.sum(), count)}
+    if perceptual is not None:
+        terms["perceptual"] = Term(perceptual(rebuilt, images) * count, count)
+    metrics = {name: term.total.detach() / count for name, term in terms.items()}
+    return Losses(terms, metrics)

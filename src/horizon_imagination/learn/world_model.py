@@ -1,0 +1,112 @@
+"""The world model's losses: rectified flow for the denoiser (Eq. 1), rewards and ends."""
+
+from typing import NamedTuple
+
+import torch
+import torch.nn.functional as F
+from einops import rearrange
+from torch import Tensor
+
+from horizon_imagination.config import DenoiserConfig, WorldModelConfig
+from horizon_imagination.data.segment import shift_right
+from horizon_imagination.flow import (
+    interpolate,
+    sample_times,
+    sweep_times,
+    trainable,
+    uniform_noise,
+    velocity_error,
+)
+from horizon_imagination.learn.learner import Losses, Term
+from horizon_imagination.models.denoiser import Denoiser
+from horizon_imagination.models.reward import RewardModel
+from horizon_imagination.returns import symlog
+from horizon_imagination.types import Actions, Flags, Latents, Scalars, Times
+
+
+class Experience(NamedTuple):
+    """Segments as latents; `action[t]` was taken on `z[t]`, reward and end followed it."""
+
+    z: Latents
+    action: Actions
+    prev_actions: Actions
+    reward: Scalars
+    terminated: Flags
+    mask: Flags
+
+
+def draw_times(
+    batch: int, length: int, context: int, cfg: WorldModelConfig, rng: torch.Generator
+) -> Times:
+    """Independent times with clean prefixes; a share shaped like rows of the Horizon schedule."""
+    tau = sample_times(batch, length, rng, cfg.clean_prob, cfg.max_clean)
+    if not cfg.horizon_times or length <= context:
+        return tau
+    swept = sweep_times(batch, length, context, rng)
+    chosen = torch.rand(batch, 1, generator=rng, device=rng.device) < cfg.horizon_times
+    return torch.where(chosen, swept, tau)
+
+
+def denoiser_terms(
+    denoiser: Denoiser,
+    cfg: DenoiserConfig,
+    batch: Experience,
+    tau: Times,
+    noise: Latents,
+) -> dict[str, Term]:
+    """Squared velocity error over the frames that teach something."""
+    v = denoiser(interpolate(noise, batch.z, tau), tau, batch.prev_actions).float()
+    error = velocity_error(v, noise, batch.z)
+    if cfg.loss_weight == "noise_squared":
+        error = error * (1 - tau).square()
+    mask = trainable(tau, batch.mask)
+    return {"denoiser": Term((error * mask).sum(), mask.sum())}
+
+
+def reward_terms(model: RewardModel, batch: Experience) -> tuple[dict[str, Term], dict]:
+    """Errors of reward and end at every frame that an action of the segment led to."""
+    reward, end_logits = model.predict(batch.z)
+    led_to = batch.mask.clone()
+    led_to[:, 0] = False
+    target = shift_right(batch.reward, 0.0)
+    ended = shift_right(batch.terminated, False).long()
+    squared = (reward.float() - symlog(target)).square()
+    logits = rearrange(end_logits.float(), "b t two -> b two t")
+    cross_entropy = F.cross_entropy(logits, ended, reduction="none")
+    count = led_to.sum()
+    terms = {
+        "reward": Term((squared * led_to).sum(), count),
+        "end": Term((cross_entropy * led_to).sum(), count),
+    }
+    right = (end_logits.argmax(-1) == ended) & led_to
+    missed = (ended == 1) & led_to
+    metrics = {
+        "end_accuracy": right.sum() / count.clamp(min=1),
+        "end_recall": (right & missed).sum() / missed.sum().clamp(min=1),
+    }
+    return terms, metrics
+
+
+def world_model_loss(
+    denoiser: Denoiser | None,
+    reward: RewardModel,
+    cfg: WorldModelConfig,
+    denoiser_cfg: DenoiserConfig,
+    context: int,
+    rng: torch.Generator,
+    batch: Experience,
+) -> Losses:
+    """Denoiser and reward model on the same clean segments; a frozen denoiser is left out."""
+    if reward.encoder.statistics:
+        reward.encoder.statistics.update(batch.z, batch.mask)
+    terms, metrics = reward_terms(reward, batch)
+    if denoiser is not None:
+        if denoiser.statistics:
+            denoiser.statistics.update(batch.z, batch.mask)
+        tau = draw_times(*batch.z.shape[:2], context, cfg, rng)
+        noise = uniform_noise(*batch.z.shape, rng=rng)
+        terms |= denoiser_terms(denoiser, denoiser_cfg, batch, tau, noise)
+    means: dict[str, Tensor] = {
+        name: term.total.detach() / term.count.clamp(min=1) for name, term in terms.items()
+    }
+    return Losses(terms, means | metrics)

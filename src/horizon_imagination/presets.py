@@ -1,0 +1,97 @@
+"""Named configurations. `paper` is the published one; every other says what it changes."""
+
+import dataclasses
+
+from horizon_imagination.config import (
+    Config,
+    ControllerConfig,
+    DenoiserConfig,
+    EnvConfig,
+    ImaginationConfig,
+    LearnerConfig,
+    RecurrentConfig,
+    ReplayConfig,
+    RuntimeConfig,
+    TokenizerConfig,
+    TrainingConfig,
+    WorldModelConfig,
+)
+
+SMALL_TOKENIZER = TokenizerConfig(
+    patch_size=4,
+    channels=24,
+    multipliers=(2,),
+    encoder_blocks=1,
+    decoder_blocks=1,
+    attention_at=(),
+    latent_channels=4,
+    norm_groups=8,
+    perceptual="none",
+    learner=LearnerConfig(
+        batch_size=32, steps_per_epoch=100, last_epoch=4, learning_rate=2e-3, weight_decay=0.0,
+        betas=(0.9, 0.95),
+    ),
+)  # fmt: skip
+
+DEMO = Config(
+    env=EnvConfig(id="catch"),
+    tokenizer=SMALL_TOKENIZER,
+    denoiser=DenoiserConfig(
+        layers=3,
+        heads=4,
+        head_dim=32,
+        patch_size=4,
+        prediction="clean",
+        loss_weight="noise_squared",
+        action_tokens=True,
+        normalize=True,
+        ema=0.99,
+    ),
+    reward=RecurrentConfig(cnn_channels=32, cnn_out_channels=16, hidden=128, normalize=True),
+    world_model=WorldModelConfig(
+        segment_length=9,
+        horizon_times=0.8,
+        learner=LearnerConfig(
+            batch_size=32, steps_per_epoch=40, first_epoch=5, learning_rate=1e-3,
+            final_learning_rate=2e-4, decay_steps=2800, eps=1e-6,
+        ),
+    ),
+    controller=ControllerConfig(
+        discount=0.97,
+        entropy_weight=0.02,
+        context=4,
+        network=RecurrentConfig(cnn_channels=32, cnn_out_channels=16, hidden=128, normalize=True),
+        learner=LearnerConfig(
+            batch_size=32, steps_per_epoch=40, first_epoch=35, learning_rate=1e-3,
+        ),
+    ),
+    imagination=ImaginationConfig(horizon=8, budget=4, decay_horizon=2.0),
+    replay=ReplayConfig(min_segment=4),
+    training=TrainingConfig(
+        epochs=120,
+        collect_steps=224,
+        initial_steps=7000,
+        snapshot_every=10,
+        evaluate_every=5,
+        evaluation_episodes=64,
+        target_return=0.97,
+        strips_every=20,
+    ),
+    runtime=RuntimeConfig(threads=2),
+)  # fmt: skip
+
+PRESETS: dict[str, tuple[str, Config]] = {
+    "paper": (
+        "the published configuration: 97 M parameters, 100 K steps, decay horizon 4, budget 16",
+        Config(env=EnvConfig(id="ALE/Boxing-v5")),
+    ),
+    "demo": ("catch, learned in minutes on two CPU cores", DEMO),
+}
+
+
+def replaced(config: Config, **sections: dict) -> Config:
+    """A config with fields of its sections replaced."""
+    return dataclasses.replace(
+        config,
+        **{name: dataclasses.replace(getattr(config, name), **f) for name, f in sections.items()},
+    )

@@ -1,0 +1,1 @@
+"""A run: a folder, a loop over epochs, and what a person sees of it."""

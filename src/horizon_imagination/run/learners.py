@@ -1,0 +1,133 @@
+"""The three learners of an agent: tokenizer, world model, controller."""
+
+from functools import partial
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from horizon_imagination.agent import Agent
+from horizon_imagination.data import Replay
+from horizon_imagination.device import autocast
+from horizon_imagination.engine.dream import Start, left_padded
+from horizon_imagination.learn.controller import ControllerLoss
+from horizon_imagination.learn.guard import Guard
+from horizon_imagination.learn.latents import LatentCache
+from horizon_imagination.learn.learner import Learner, Losses
+from horizon_imagination.learn.streams import Streams
+from horizon_imagination.learn.tokenizer import tokenizer_loss
+from horizon_imagination.learn.world_model import Experience, world_model_loss
+from horizon_imagination.models.perceptual import PerceptualLoss
+
+
+class Learners(NamedTuple):
+    """All of them, and the controller's loss, which has a state of its own."""
+
+    tokenizer: Learner
+    world_model: Learner
+    controller: Learner
+    controller_loss: ControllerLoss
+
+    def in_order(self) -> list[Learner]:
+        """In the order of an epoch."""
+        return [self.tokenizer, self.world_model, self.controller]
+
+
+def make_learners(
+    agent: Agent,
+    replay: Replay,
+    latents: LatentCache,
+    streams: Streams,
+    guard: Guard,
+    frozen: frozenset[str] = frozenset(),
+) -> Learners:
+    """Learners of everything but the frozen networks."""
+    cfg = agent.config
+    controller_loss = ControllerLoss(
+        actor=agent.actor,
+        critic=agent.critic,
+        denoiser=agent.dreamer,
+        reward=agent.reward,
+        config=cfg.controller,
+        imagination=cfg.imagination,
+        rng=streams["imagination"],
+    )
+    tokenizer = Learner(
+        "tokenizer",
+        cfg.tokenizer.learner,
+        sample=lambda n: replay.frames(n, streams["replay"]).to(agent.device),
+        loss=_in_precision(agent, partial(tokenizer_loss, agent.tokenizer, _perceptual(agent))),
+        parameters=_groups(agent, ["tokenizer"], frozen),
+        guard=guard,
+    )
+    world_model = Learner(
+        "world_model",
+        cfg.world_model.learner,
+        sample=lambda n: _experience(agent, replay, latents, streams, n),
+        loss=_in_precision(
+            agent,
+            partial(
+                world_model_loss,
+                None if "denoiser" in frozen else agent.denoiser,
+                agent.reward,
+                cfg.world_model,
+                cfg.denoiser,
+                cfg.imagination.context,
+                streams["world_model"],
+            ),
+        ),
+        parameters=_groups(agent, ["denoiser", "reward"], frozen),
+        guard=guard,
+        after_step=agent.follow_denoiser,
+    )
+    controller = Learner(
+        "controller",
+        cfg.controller.learner,
+        sample=lambda n: _start(agent, replay, latents, streams, n),
+        loss=_in_precision(agent, controller_loss),
+        parameters=_groups(agent, ["actor", "critic"], frozen),
+        guard=guard,
+    )
+    return Learners(tokenizer, world_model, controller, controller_loss)
+
+
+def _groups(
+    agent: Agent, names: list[str], frozen: frozenset[str]
+) -> dict[str, list[nn.Parameter]]:
+    networks = agent.networks()
+    return {n: list(networks[n].parameters()) for n in names if n not in frozen}
+
+
+def _perceptual(agent: Agent) -> PerceptualLoss | None:
+    name = agent.config.tokenizer.perceptual
+    return None if name == "none" else PerceptualLoss(name).to(agent.device)
+
+
+def _in_precision(agent: Agent, loss):
+    def run(batch) -> Losses:
+        with autocast(agent.config.runtime, agent.device):
+            return loss(batch)
+
+    return run
+
+
+def _experience(
+    agent: Agent, replay: Replay, latents: LatentCache, streams: Streams, batch: int
+) -> Experience:
+    rows = replay.segment_rows(batch, agent.config.world_model.segment_length, streams["replay"])
+    steps = replay.gather_steps(*rows)
+    move: dict[str, Tensor] = {
+        name: value.to(agent.device, non_blocking=True) for name, value in steps._asdict().items()
+    }
+    return Experience(z=latents.gather(*rows), **move)
+
+
+def _start(
+    agent: Agent, replay: Replay, latents: LatentCache, streams: Streams, batch: int
+) -> Start:
+    rows = replay.context_rows(batch, agent.config.controller.context, streams["replay"])
+    steps = replay.gather_steps(*rows)
+    with torch.no_grad():
+        return left_padded(
+            latents.gather(*rows), steps.action.to(agent.device), rows.mask.to(agent.device)
+        )
