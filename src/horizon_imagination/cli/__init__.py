@@ -2,6 +2,7 @@
 
 import difflib
 import importlib
+import os
 import sys
 
 from horizon_imagination.errors import UsageError
@@ -9,7 +10,7 @@ from horizon_imagination.version import __version__
 
 COMMANDS: dict[str, tuple[str, str]] = {
     "schedule": ("schedule", "draw and print sampling schedules side by side"),
-    "study": ("study", "the paper's studies: actions"),
+    "study": ("study", "the paper's studies: actions, imagination"),
 }
 """Command -> (module in this package, one line of help)."""
 
@@ -26,6 +27,8 @@ def main(argv: list[str] | None = None) -> int:
         print("horizon: interrupted", file=sys.stderr)
         return 130
     except BrokenPipeError:
+        # The reader has left; nothing more can be said, not even at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
 
 
