@@ -46,6 +46,16 @@ class Painted(gymnasium.Env):
         return self._observe(), float(action), self.steps == 4, False, {}
 
 
+class Saved(Painted):
+    """Takes part in snapshots."""
+
+    def layer_state(self):
+        return {"steps": self.steps}
+
+    def set_layer_state(self, state):
+        self.steps = state["steps"]
+
+
 class TwoPictures(gymnasium.Env):
     observation_space = spaces.Dict(
         {name: spaces.Box(0, 255, (16, 16, 3), np.uint8) for name in ("left", "right")}

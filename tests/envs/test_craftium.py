@@ -59,7 +59,7 @@ def test_every_kind_of_integer_is_an_action(craftium):
     env.close()
 
 
-@pytest.mark.parametrize("env_id,steps", zip(WORLDS, (500, 1000, 500, 2000), strict=True))
+@pytest.mark.parametrize("env_id,steps", list(zip(WORLDS, (500, 1000, 500, 2000), strict=True)))
 def test_episodes_are_truncated_where_the_world_says(craftium, env_id, steps):
     env = inline(env_id, size=8)
     env.reset()

@@ -5,7 +5,7 @@ import pytest
 from standin_worlds import Painted
 
 from horizon_imagination.config import EnvConfig
-from horizon_imagination.envs import make_env, snapshot
+from horizon_imagination.envs import make_env, restore, snapshot
 from horizon_imagination.envs.resize import resize
 from horizon_imagination.errors import UsageError
 
@@ -97,6 +97,17 @@ def test_crafter_is_played_through_the_shim():
     frame, _ = env.reset()
     assert frame.shape == (64, 64, 3) and frame.std() > 0 and env.action_space.n == 17
     assert env.step(1)[2:4] == (False, False)
+
+
+def test_a_world_of_the_users_can_take_part_in_snapshots():
+    cfg = EnvConfig(id="standin_worlds:Saved", time_limit=9)
+    env, other = make_env(cfg, seed=0), make_env(cfg, seed=0)
+    env.reset()
+    env.step(0)
+    state = snapshot(env)
+    assert state is not None and snapshot(painted()) is None
+    restore(other, state)
+    assert [other.step(0)[2] for _ in range(3)] == [False, False, True]
 
 
 @pytest.mark.parametrize("limit", [False, True])
