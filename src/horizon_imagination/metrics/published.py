@@ -1,0 +1,93 @@
+"""The training returns published with the paper, to draw our curves over and to compare with.
+
+Configurations: `ar` (decay 1, budget 32), `hi-4-16`, `hi-4-32` (decay, budget), `naive-4-16`, and
+`ablation-naive-4-16`, the runs behind the ablation figure. Source and licence stand at the head of
+the data file.
+"""
+
+import csv
+import functools
+import gzip
+import io
+from collections import defaultdict
+from dataclasses import dataclass
+from importlib import resources
+
+import numpy as np
+from numpy.typing import NDArray
+
+from horizon_imagination.errors import UsageError
+
+DATA = "published_scores.csv.gz"
+
+
+@dataclass(frozen=True)
+class Curve:
+    """One seed: the mean return of the training episodes that ended in the epoch up to a step."""
+
+    steps: NDArray[np.int64]
+    returns: NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class PublishedPoint:
+    """Mean and deviation over the seeds that finished an episode in the window."""
+
+    mean: float
+    std: float
+    seeds: int
+
+
+@functools.cache
+def published_scores() -> dict[tuple[str, str], dict[int, Curve]]:
+    """All curves by environment and configuration, then by seed."""
+    content = resources.files("horizon_imagination.metrics").joinpath("data", DATA).read_bytes()
+    lines = io.StringIO(gzip.decompress(content).decode())
+    points: dict[tuple[str, str], dict[int, list[tuple[int, float]]]] = {}
+    for row in csv.DictReader(line for line in lines if not line.startswith("#")):
+        seeds = points.setdefault((row["env"], row["config"]), defaultdict(list))
+        seeds[int(row["seed"])].append((int(row["step"]), float(row["return"])))
+    return {key: {s: as_curve(p) for s, p in seeds.items()} for key, seeds in points.items()}
+
+
+def as_curve(points: list[tuple[int, float]]) -> Curve:
+    """Points in the order of their steps, as arrays."""
+    steps, returns = zip(*sorted(points), strict=True)
+    return Curve(np.array(steps, dtype=np.int64), np.array(returns, dtype=np.float64))
+
+
+def published_configs(env_id: str) -> list[str]:
+    """The configurations published for an environment; none if it is not one of the paper's."""
+    return [config for env, config in published_scores() if env == env_id]
+
+
+def published_curve(env_id: str, config: str) -> dict[int, Curve]:
+    """Every seed's curve of one environment and configuration."""
+    configs = published_configs(env_id)
+    if not configs:
+        known = ", ".join(sorted({env for env, _ in published_scores()}))
+        raise UsageError(f"nothing is published for {env_id!r}: the paper's are {known}")
+    if config not in configs:
+        raise UsageError(
+            f"no configuration {config!r} is published for {env_id}: choose one of "
+            f"{', '.join(configs)}"
+        )
+    return published_scores()[env_id, config]
+
+
+def published_at(
+    env_id: str, config: str, step: int, window: int = 10_000
+) -> PublishedPoint | None:
+    """What the published runs had reached at a step, or none if no episode had ended by then.
+
+    A seed counts with the mean of its points in (step - window, step]; mean and (population)
+    deviation are taken over seeds.
+    """
+    means = []
+    for curve in published_curve(env_id, config).values():
+        recent = (curve.steps > step - window) & (curve.steps <= step)
+        if recent.any():
+            means.append(curve.returns[recent].mean())
+    if not means:
+        return None
+    return PublishedPoint(float(np.mean(means)), float(np.std(means)), len(means))
