@@ -90,7 +90,8 @@ def draw(study: DotStudy, imagined: Imagined, path: Path) -> None:
     for place, row in enumerate(rows):
         above = rows[max(place - 1, 0)]
         for frame, axes in enumerate(grid[place]):
-            axes.imshow(imagined.z[row, example, frame, 0], cmap="cividis", vmin=-1, vmax=1)
+            picture = imagined.z[row, example, frame, 0].numpy()
+            axes.imshow(picture, cmap="cividis", vmin=-1, vmax=1)
             axes.set(xticks=[], yticks=[])
             action = int(imagined.actions[row, example, frame])
             changed = action != int(imagined.actions[above, example, frame])

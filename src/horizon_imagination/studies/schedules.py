@@ -58,7 +58,12 @@ def draw(panels: Sequence[Sequence[tuple[str, Schedule]]], path: Path) -> None:
     for line, axes_line in zip(panels, grid, strict=True):
         for (title, schedule), axes in zip(line, axes_line, strict=True):
             image = axes.imshow(
-                schedule.T, aspect="auto", cmap="cividis", vmin=0, vmax=1, interpolation="nearest"
+                schedule.T.numpy(),
+                aspect="auto",
+                cmap="cividis",
+                vmin=0,
+                vmax=1,
+                interpolation="nearest",
             )
             axes.set_title(title, fontsize=10)
             axes.xaxis.get_major_locator().set_params(integer=True, nbins=5)

@@ -1,0 +1,123 @@
+"""The house rules that a program can keep: layers, sizes, names, docstrings, lazy imports."""
+
+import ast
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent / "src" / "horizon_imagination"
+MODULES = sorted(ROOT.rglob("*.py"))
+TESTS = sorted(Path(__file__).parent.rglob("*.py"))
+
+VOCABULARY = {"types", "errors", "config", "version"}
+METHOD = {"schedules", "stable_actions", "flow", "imagination", "returns", "windows"}
+MODELS = {"models", "engine"}
+AGENT = {
+    *("envs", "data", "learn", "metrics", "agent", "collect", "evaluate", "checkpoint"),
+    *("config_json", "device", "snapshots"),
+}
+OPTIONAL = {"av", "matplotlib", "tensorboard", "PIL", "ale_py", "ray", "wandb", "craftium"}
+DRAWERS = {"util", "utils", "base", "common", "helper", "helpers", "manager", "misc", "core"}
+
+
+def name_of(path):
+    return path.relative_to(ROOT).as_posix()
+
+
+def layer(part):
+    """0 vocabulary, 1 method, 2 models, 3 agent, 4 shell."""
+    groups = (VOCABULARY, METHOD, MODELS, AGENT)
+    return next((level for level, group in enumerate(groups) if part in group), 4)
+
+
+def layer_of(path):
+    part = path.relative_to(ROOT).parts[0].removesuffix(".py")
+    # The package's top gathers the method's names, and only those.
+    return 1 if part == "__init__" else layer(part)
+
+
+def imported(tree):
+    """Every module that is imported anywhere in a file, with the node that does it."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from ((alias.name, node) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            if node.module == "horizon_imagination":
+                yield from ((f"{node.module}.{alias.name}", node) for alias in node.names)
+            else:
+                yield node.module, node
+
+
+def inside_layer(module):
+    """The layer of one of our modules; a name of the package's top belongs to the method."""
+    parts = module.split(".")
+    if len(parts) == 1:
+        return 1
+    if (ROOT / parts[1]).is_dir() or (ROOT / f"{parts[1]}.py").exists():
+        return layer(parts[1])
+    return 1
+
+
+@pytest.mark.parametrize("path", MODULES, ids=name_of)
+def test_a_module_imports_only_from_its_own_layer_or_an_earlier_one(path):
+    for module, node in imported(ast.parse(path.read_text())):
+        if module.split(".")[0] == "horizon_imagination":
+            assert inside_layer(module) <= layer_of(path), f"line {node.lineno}: {module}"
+
+
+@pytest.mark.parametrize("name", sorted(METHOD))
+def test_the_method_needs_nothing_but_torch_einops_and_jaxtyping(name):
+    allowed = {"torch", "einops", "jaxtyping", "horizon_imagination"} | sys.stdlib_module_names
+    tree = ast.parse((ROOT / f"{name}.py").read_text())
+    assert {module.split(".")[0] for module, _ in imported(tree)} <= allowed
+
+
+@pytest.mark.parametrize("path", MODULES, ids=name_of)
+def test_optional_packages_are_imported_where_they_are_used(path):
+    """A missing one may cost its feature, never the program."""
+    tree = ast.parse(path.read_text())
+    top = ast.Module([node for node in tree.body if not isinstance(node, ast.If)], [])
+    functions = (ast.FunctionDef, ast.AsyncFunctionDef)
+    inner = {id(n) for f in ast.walk(top) if isinstance(f, functions) for n in ast.walk(f)}
+    for module, node in imported(top):
+        if id(node) not in inner:
+            assert module.split(".")[0] not in OPTIONAL, f"line {node.lineno}: {module}"
+
+
+@pytest.mark.parametrize("path", [*MODULES, *TESTS], ids=lambda path: path.stem)
+def test_files_and_functions_stay_small(path):
+    text = path.read_text()
+    assert len(text.splitlines()) <= (300 if path in MODULES else 400)
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.end_lineno:
+            assert node.end_lineno - node.lineno < 60, node.name
+
+
+@pytest.mark.parametrize("path", MODULES, ids=name_of)
+def test_no_file_is_a_drawer(path):
+    assert path.stem not in DRAWERS
+
+
+@pytest.mark.parametrize("path", MODULES, ids=name_of)
+def test_every_public_name_says_what_it_is(path):
+    tree = ast.parse(path.read_text())
+    assert ast.get_docstring(tree) or not tree.body, "the module itself"
+    definitions = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+    for node in tree.body:
+        if isinstance(node, definitions) and not node.name.startswith("_"):
+            # The fields of a config say what they are, under each of them.
+            fields = isinstance(node, ast.ClassDef) and path.name == "config.py"
+            assert fields or ast.get_docstring(node), node.name
+
+
+@pytest.mark.parametrize("path", MODULES, ids=name_of)
+def test_annotations_are_objects(path):
+    """Shapes are checked at run time under test, so they may not be postponed."""
+    assert "__future__" not in {module for module, _ in imported(ast.parse(path.read_text()))}
+
+
+def test_the_arrows_can_fail():
+    tree = ast.parse("from horizon_imagination.agent import Agent\nimport horizon_imagination.cli")
+    assert [inside_layer(module) for module, _ in imported(tree)] == [3, 4]
+    assert layer_of(ROOT / "flow.py") == 1 and layer_of(ROOT / "models" / "denoiser.py") == 2
