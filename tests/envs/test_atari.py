@@ -226,6 +226,14 @@ def test_a_restored_emulator_goes_on_bit_for_bit(protocol):
     assert play(fresh, 150, seed=1) == after
 
 
+def test_a_restored_emulator_remembers_that_a_life_was_lost():
+    env, fresh = breakout(end_on_life_loss=True), breakout(end_on_life_loss=True)
+    env.reset(seed=0)
+    until_end(env)
+    restore(fresh, snapshot(env))
+    assert fresh.reset()[1]["lives"] == env.reset()[1]["lives"] == 4
+
+
 def plain(value) -> bool:
     """Only what JSON and plain arrays can hold."""
     if isinstance(value, dict):

@@ -112,6 +112,22 @@ def test_no_policy_without_memory_comes_near_the_best_return_in_the_fog():
     assert best <= Fog.MEMORYLESS_BOUND < Fog.BEST_RETURN - 0.9
 
 
+def test_a_gust_moves_the_ball_once_and_each_way_alike():
+    moves = []
+    for seed in range(300):
+        env = placed(Fog, 4, 0)
+        env.np_random = np.random.default_rng(seed)
+        columns = []
+        for _ in range(7):
+            env.step(STAY)
+            columns.append(env.column)
+        assert len(set(columns)) == 1  # in the fog it falls straight
+        moves.append(columns[0] - 4)
+    assert {move: moves.count(move) for move in GUSTS} == pytest.approx(
+        dict.fromkeys(GUSTS, 100), abs=30
+    )
+
+
 def test_the_fog_hides_the_ball_and_only_the_ball():
     hidden = [placed(Fog, 2, 5), placed(Fog, 6, 5)]
     seen = []
