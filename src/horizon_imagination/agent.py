@@ -9,6 +9,7 @@ import copy
 import json
 import os
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -20,7 +21,7 @@ from torch import Tensor, nn
 from horizon_imagination.config import Config, RecurrentConfig
 from horizon_imagination.config_json import from_json, to_json
 from horizon_imagination.device import autocast, resolve_device
-from horizon_imagination.errors import UsageError
+from horizon_imagination.errors import UsageError, as_usage_error
 from horizon_imagination.learn.streams import derive_seed
 from horizon_imagination.models.actor_critic import Actor, Critic
 from horizon_imagination.models.denoiser import Denoiser
@@ -41,18 +42,8 @@ class Agent:
         self.config, self.num_actions, self.device = config, num_actions, device
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(derive_seed(config.seed, "init"))
-            self.tokenizer = _tokenizer(config)
-            latent = (config.tokenizer.latent_channels, self.tokenizer.latent_size)
-            self.denoiser = _denoiser(config, num_actions, *latent)
-            self.reward = RewardModel(**_shape(config.reward, *latent))
-            shape = _shape(config.controller.network, *latent)
-            self.actor = Actor(
-                outputs=num_actions,
-                use_tau=config.controller.use_tau,
-                bias=config.controller.actor_bias,
-                **shape,
-            )
-            self.critic = Critic(**shape)
+            built = build_networks(config, num_actions)
+        self.tokenizer, self.denoiser, self.reward, self.actor, self.critic = built
         for network in self.networks().values():
             network.to(device)
         self.denoiser_average = copy.deepcopy(self.denoiser) if config.denoiser.ema else None
@@ -80,7 +71,7 @@ class Agent:
         if self.denoiser_average is None:
             return
         decay, average = self.config.denoiser.ema, self.denoiser_average
-        torch._foreach_lerp_(
+        torch._foreach_lerp_(  # type: ignore[attr-defined]
             list(average.parameters()), list(self.denoiser.parameters()), 1 - decay
         )
         for mine, theirs in zip(average.buffers(), self.denoiser.buffers(), strict=True):
@@ -159,6 +150,36 @@ class Agent:
         agent = cls(from_json(about["config"]), about["num_actions"], resolve_device(device))
         agent.load_weights(load_file(folder / WEIGHTS))
         return agent
+
+
+class Networks(NamedTuple):
+    """The five networks, in the order in which they draw their initial weights."""
+
+    tokenizer: Tokenizer
+    denoiser: Denoiser
+    reward: RewardModel
+    actor: Actor
+    critic: Critic
+
+
+def build_networks(config: Config, num_actions: int) -> Networks:
+    """The networks of a config, on torch's default device and from its default generator."""
+    tokenizer = _tokenizer(config)
+    latent = (config.tokenizer.latent_channels, tokenizer.latent_size)
+    shape = _shape(config.controller.network, *latent)
+    with as_usage_error():
+        return Networks(
+            tokenizer,
+            _denoiser(config, num_actions, *latent),
+            RewardModel(**_shape(config.reward, *latent)),
+            Actor(
+                outputs=num_actions,
+                use_tau=config.controller.use_tau,
+                bias=config.controller.actor_bias,
+                **shape,
+            ),
+            Critic(**shape),
+        )
 
 
 def _tokenizer(config: Config) -> Tokenizer:

@@ -18,9 +18,9 @@ from torch import Tensor
 from horizon_imagination.agent import WEIGHTS, Agent
 from horizon_imagination.errors import UsageError
 from horizon_imagination.learn.learner import Learner
-from horizon_imagination.snapshots import CHECKPOINTS, SNAPSHOT, publish
+from horizon_imagination.snapshots import BEST, CHECKPOINTS, SNAPSHOT, publish, snapshots
 
-TRAINING, STATE = "training.safetensors", "state.json"
+TRAINING, STATE, SCORE = "training.safetensors", "state.json", "score.json"
 
 
 @dataclass
@@ -33,6 +33,8 @@ class Progress:
     seconds: float = 0.0
     """Wall time over all stretches of the run."""
     best_return: float | None = None
+    reached: float | None = None
+    """The evaluation that reached `training.target_return`, if one did."""
     failures: int = 0
     """Failures of the environment so far."""
     store: dict[str, Any] = field(default_factory=dict)
@@ -64,6 +66,21 @@ def save_snapshot(
     )
     (temporary / STATE).write_text(json.dumps(state, indent=1))
     return publish(temporary, keep)
+
+
+def save_best(run: Path, agent: Agent, epoch: int, score: float) -> Path:
+    """Keep these weights as the run's best, with the score that made them so."""
+    temporary = run / CHECKPOINTS / f"{BEST}{epoch:06d}.tmp"
+    shutil.rmtree(temporary, ignore_errors=True)
+    agent.save(temporary)
+    (temporary / SCORE).write_text(json.dumps({"epoch": epoch, "return": score}))
+    return publish(temporary, 1, BEST)
+
+
+def best_return(run: Path) -> float | None:
+    """The score of the run's best weights, if it has any."""
+    found = snapshots(run, BEST)
+    return json.loads((found[-1] / SCORE).read_text())["return"] if found else None
 
 
 def load_snapshot(

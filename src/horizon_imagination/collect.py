@@ -1,5 +1,6 @@
 """Acting in the real world and storing what happened."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,6 +11,7 @@ from einops import rearrange
 
 from horizon_imagination.agent import Agent
 from horizon_imagination.data import Replay, Store
+from horizon_imagination.device import autocast
 from horizon_imagination.models.recurrent import State
 
 
@@ -34,13 +36,17 @@ class Collector:
     ) -> None:
         self.env, self.store, self.replay, self.agent, self.rng = env, store, replay, agent, rng
 
-    def collect(self, steps: int, *, trained: bool) -> Collected:
+    def collect(
+        self, steps: int, *, trained: bool, on_step: Callable[[], None] = lambda: None
+    ) -> Collected:
         """Take steps with the policy, or with its prior while it is untrained."""
         seen = Collected(steps=steps)
         state = self._primed() if trained and self.store.is_open else None
         for _ in range(steps):
             if not self.store.is_open:
-                observation, _ = self.env.reset()
+                observation, info = self.env.reset()
+                if "failure" in info:
+                    seen.failures.append(f"{info['failure']} (at reset)")
                 self.store.begin(_frame(observation))
                 state = None
             action, state = self._act(state) if trained else (self._prior(), None)
@@ -53,6 +59,7 @@ class Collector:
                 seen.failures.append(str(failure["failure"]))
             if terminated or truncated:
                 self._ended(seen)
+            on_step()
         return seen
 
     def _ended(self, seen: Collected) -> None:
@@ -67,14 +74,17 @@ class Collector:
         if segment.frames.shape[1] < 2:
             return None
         z = self.agent.encode(segment.frames[0, :-1].to(self.agent.device))
-        return self.agent.actor(rearrange(z, "t c h w -> 1 t c h w"))[1].at(-1)
+        with autocast(self.agent.config.runtime, self.agent.device):
+            return self.agent.actor(rearrange(z, "t c h w -> 1 t c h w"))[1].at(-1)
 
     def _act(self, state: State | None) -> tuple[int, State]:
         frame = torch.from_numpy(self.store.frames[self.store.num_frames - 1].copy())
         z = self.agent.encode(rearrange(frame, "c h w -> 1 c h w").to(self.agent.device))
         if state is None:
             state = self.agent.actor.lstm.zero_state(1, z)
-        action, state = self.agent.actor.act(rearrange(z, "b c h w -> b 1 c h w"), state, self.rng)
+        with autocast(self.agent.config.runtime, self.agent.device):
+            frames = rearrange(z, "b c h w -> b 1 c h w")
+            action, state = self.agent.actor.act(frames, state, self.rng)
         return int(action), state
 
     def _prior(self) -> int:

@@ -252,6 +252,19 @@ class TrainingConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
+class OfflineConfig:
+    """The phases of training on a stored dataset, one after the other."""
+
+    tokenizer_epochs: int = 10
+    tokenizer_steps: int = 3000
+    """Steps per epoch."""
+    world_model_epochs: int = 100
+    world_model_steps: int = 3000
+    controller_epochs: int = 500
+    controller_steps: int = 100
+
+
+@dataclass(frozen=True, kw_only=True)
 class RuntimeConfig:
     device: str = "auto"
     """cuda, mps, cpu, or auto for the best there is."""
@@ -274,6 +287,7 @@ class Config:
     imagination: ImaginationConfig = ImaginationConfig()
     replay: ReplayConfig = ReplayConfig()
     training: TrainingConfig = TrainingConfig()
+    offline: OfflineConfig = OfflineConfig()
     runtime: RuntimeConfig = RuntimeConfig()
     seed: int = 0
     """All random streams derive from it."""

@@ -9,6 +9,7 @@ from horizon_imagination.config import (
     EnvConfig,
     ImaginationConfig,
     LearnerConfig,
+    OfflineConfig,
     RecurrentConfig,
     ReplayConfig,
     RuntimeConfig,
@@ -80,12 +81,51 @@ DEMO = Config(
     runtime=RuntimeConfig(threads=2),
 )  # fmt: skip
 
+DEBUG = Config(
+    env=EnvConfig(id="catch", size=32),
+    tokenizer=dataclasses.replace(
+        SMALL_TOKENIZER,
+        channels=8,
+        norm_groups=4,
+        learner=LearnerConfig(batch_size=8, steps_per_epoch=4, learning_rate=1e-3),
+    ),
+    denoiser=dataclasses.replace(DEMO.denoiser, layers=2, heads=2, head_dim=16, patch_size=2),
+    reward=RecurrentConfig(cnn_channels=8, cnn_out_channels=4, hidden=16, normalize=True),
+    world_model=WorldModelConfig(
+        segment_length=7,
+        horizon_times=0.5,
+        learner=LearnerConfig(batch_size=4, steps_per_epoch=4, first_epoch=1, eps=1e-6),
+    ),
+    controller=ControllerConfig(
+        context=3,
+        network=RecurrentConfig(cnn_channels=8, cnn_out_channels=4, hidden=16, normalize=True),
+        learner=LearnerConfig(batch_size=4, steps_per_epoch=4, first_epoch=2),
+    ),
+    imagination=ImaginationConfig(horizon=6, budget=4, decay_horizon=2.0),
+    training=TrainingConfig(
+        epochs=6,
+        collect_steps=20,
+        initial_steps=60,
+        snapshot_every=1,
+        evaluate_every=2,
+        evaluation_episodes=4,
+        strips_every=0,
+    ),
+    offline=OfflineConfig(
+        tokenizer_epochs=1, tokenizer_steps=4,
+        world_model_epochs=1, world_model_steps=4,
+        controller_epochs=2, controller_steps=4,
+    ),
+    runtime=RuntimeConfig(threads=1),
+)  # fmt: skip
+
 PRESETS: dict[str, tuple[str, Config]] = {
     "paper": (
         "the published configuration: 97 M parameters, 100 K steps, decay horizon 4, budget 16",
         Config(env=EnvConfig(id="ALE/Boxing-v5")),
     ),
     "demo": ("catch, learned in minutes on two CPU cores", DEMO),
+    "debug": ("every part of the agent at toy size: seconds on a CPU, learns nothing", DEBUG),
 }
 
 

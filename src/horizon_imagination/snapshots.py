@@ -1,5 +1,6 @@
 """Where a run keeps its snapshots, and which of them to load."""
 
+import os
 import shutil
 from pathlib import Path
 
@@ -16,15 +17,30 @@ def snapshots(run: Path, prefix: str = SNAPSHOT) -> list[Path]:
 
 
 def publish(temporary: Path, keep: int, prefix: str = SNAPSHOT) -> Path:
-    """Give a written snapshot its name, at once, and drop the oldest beyond `keep`."""
+    """Give a written snapshot its name, at once, and drop the oldest beyond `keep`.
+
+    A snapshot of the same name stays until the new one is there; the new one then has a `+` more.
+    """
     final = temporary.with_suffix("")
-    if final.exists():
-        shutil.rmtree(final)
+    while final.exists():
+        final = final.with_name(final.name + "+")
+    for file in (*temporary.iterdir(), temporary):
+        _sync(file)
     temporary.rename(final)
-    run = final.parent.parent
-    for old in snapshots(run, prefix)[:-keep]:
+    _sync(final.parent)
+    others = [path for path in snapshots(final.parent.parent, prefix) if path != final]
+    for old in others[: len(others) - keep + 1]:
         shutil.rmtree(old)
     return final
+
+
+def _sync(path: Path) -> None:
+    """Return once a file, or the names in a folder, are safe on the disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def agent_folder(path: Path) -> Path:

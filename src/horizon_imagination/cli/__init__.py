@@ -9,6 +9,7 @@ from horizon_imagination.errors import UsageError
 from horizon_imagination.version import __version__
 
 COMMANDS: dict[str, tuple[str, str]] = {
+    "train": ("train", "train an agent; the same command again resumes the run"),
     "schedule": ("schedule", "draw and print sampling schedules side by side"),
     "study": ("study", "the paper's studies: actions, imagination"),
 }

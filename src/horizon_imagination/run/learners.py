@@ -23,14 +23,16 @@ from horizon_imagination.models.perceptual import PerceptualLoss
 class Learners(NamedTuple):
     """All of them, and the controller's loss, which has a state of its own."""
 
-    tokenizer: Learner
+    tokenizer: Learner | None
+    """None if the tokenizer is frozen."""
     world_model: Learner
     controller: Learner
     controller_loss: ControllerLoss
 
     def in_order(self) -> list[Learner]:
-        """In the order of an epoch."""
-        return [self.tokenizer, self.world_model, self.controller]
+        """Those that have something to learn, in the order of an epoch."""
+        first = [] if self.tokenizer is None else [self.tokenizer]
+        return [*first, self.world_model, self.controller]
 
 
 def make_learners(
@@ -52,14 +54,6 @@ def make_learners(
         imagination=cfg.imagination,
         rng=streams["imagination"],
     )
-    tokenizer = Learner(
-        "tokenizer",
-        cfg.tokenizer.learner,
-        sample=lambda n: replay.frames(n, streams["replay"]).to(agent.device),
-        loss=_in_precision(agent, partial(tokenizer_loss, agent.tokenizer, _perceptual(agent))),
-        parameters=_groups(agent, ["tokenizer"], frozen),
-        guard=guard,
-    )
     world_model = Learner(
         "world_model",
         cfg.world_model.learner,
@@ -78,7 +72,7 @@ def make_learners(
         ),
         parameters=_groups(agent, ["denoiser", "reward"], frozen),
         guard=guard,
-        after_step=agent.follow_denoiser,
+        after_step=agent.follow_denoiser if "denoiser" not in frozen else lambda: None,
     )
     controller = Learner(
         "controller",
@@ -88,7 +82,19 @@ def make_learners(
         parameters=_groups(agent, ["actor", "critic"], frozen),
         guard=guard,
     )
+    tokenizer = None if "tokenizer" in frozen else _tokenizer(agent, replay, streams, guard)
     return Learners(tokenizer, world_model, controller, controller_loss)
+
+
+def _tokenizer(agent: Agent, replay: Replay, streams: Streams, guard: Guard) -> Learner:
+    return Learner(
+        "tokenizer",
+        agent.config.tokenizer.learner,
+        sample=lambda n: replay.frames(n, streams["replay"]).to(agent.device),
+        loss=_in_precision(agent, partial(tokenizer_loss, agent.tokenizer, _perceptual(agent))),
+        parameters=_groups(agent, ["tokenizer"], frozenset()),
+        guard=guard,
+    )
 
 
 def _groups(

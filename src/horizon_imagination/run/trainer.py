@@ -1,5 +1,6 @@
 """The training loop (Algorithm 2): collect, tokenizer, world model, controller; snapshot; again."""
 
+import shutil
 import time
 from pathlib import Path
 from typing import Any
@@ -8,22 +9,30 @@ import gymnasium
 import torch
 
 from horizon_imagination.agent import Agent
-from horizon_imagination.checkpoint import Progress, load_snapshot, save_snapshot
+from horizon_imagination.checkpoint import (
+    Progress,
+    best_return,
+    load_snapshot,
+    save_best,
+    save_snapshot,
+)
 from horizon_imagination.collect import Collected, Collector
-from horizon_imagination.config import Config
+from horizon_imagination.config import Config, EnvConfig
 from horizon_imagination.data import Replay, Store
 from horizon_imagination.device import resolve_device
-from horizon_imagination.envs import make_env, restore, snapshot
+from horizon_imagination.envs import EnvFailure, make_env, restore, snapshot
 from horizon_imagination.evaluate import Protocol, evaluate
 from horizon_imagination.learn.guard import Guard
 from horizon_imagination.learn.latents import LatentCache
 from horizon_imagination.learn.learner import Learner, Metrics
 from horizon_imagination.learn.streams import Streams, derive_seed
 from horizon_imagination.run.learners import make_learners
+from horizon_imagination.run.pace import Stage
+from horizon_imagination.run.sources import evaluation_env, take_over
 from horizon_imagination.run.watch import Watcher
-from horizon_imagination.snapshots import BEST, CHECKPOINTS, publish, snapshots
+from horizon_imagination.snapshots import snapshots
 
-SELECTION = "selection"
+SELECTION, EVALUATE, REPLAY = "selection", "evaluate", "replay"
 
 
 class Trainer:
@@ -36,11 +45,13 @@ class Trainer:
         watcher: Watcher,
         *,
         offline: Path | None = None,
+        init_from: Path | None = None,
         frozen: frozenset[str] = frozenset(),
     ) -> None:
         if config.runtime.threads:
             torch.set_num_threads(config.runtime.threads)
         self.config, self.folder, self.watcher = config, folder, watcher
+        self.init_from = init_from
         self.device = resolve_device(config.runtime.device)
         self.env: gymnasium.Env | None = None
         if offline is None:
@@ -50,12 +61,14 @@ class Trainer:
         self.streams = Streams(config.seed, self.device)
         self.replay = Replay(self.store, config.replay)
         self.latents = LatentCache(self.store, self.agent.encode, self.device)
-        guard = Guard(folder, every=1 if self.device.type == "cpu" else 25)
-        self.guard = guard
+        self.guard = Guard(folder, every=1 if self.device.type == "cpu" else 25)
         self.learners = make_learners(
-            self.agent, self.replay, self.latents, self.streams, guard, frozen
+            self.agent, self.replay, self.latents, self.streams, self.guard, frozen
         )
         self.progress = Progress()
+        self.evaluation_env: EnvConfig | None = config.env
+        if offline is not None:
+            self.evaluation_env = evaluation_env(config, self.store.num_actions, watcher.note)
         self.collector = None
         if self.env is not None:
             self.collector = Collector(
@@ -65,11 +78,15 @@ class Trainer:
     def resume(self) -> bool:
         """Go back to the latest snapshot, if there is one."""
         found = snapshots(self.folder)
+        self.progress.best_return = best_return(self.folder)
         if not found:
             if self.env is not None:
                 self.store.rewind({"rows": 0, "open": False, "info": {}})
+            if self.init_from is not None:
+                take_over(self.agent, self.init_from)
             return False
         progress, tensors = load_snapshot(found[-1], self.agent, self.learners.in_order())
+        progress.best_return = self.progress.best_return
         self.progress = progress
         self.learners.controller_loss.return_scale = tensors.pop("return_scale").to(self.device)
         self.streams.restore(tensors)
@@ -83,25 +100,35 @@ class Trainer:
             self.watcher.note("this environment cannot be restored: a new episode begins")
         return True
 
+    @property
+    def finished(self) -> bool:
+        """Whether there is nothing left to train."""
+        target, reached = self.config.training.target_return, self.progress.reached
+        done = target is not None and reached is not None and reached >= target
+        return done or self.progress.epoch >= self.config.training.epochs
+
     def run(self) -> Progress:
         """Train until the last epoch or the target return."""
         started = time.monotonic() - self.progress.seconds
         self.watcher.start(self._description())
-        epochs = self.config.training.epochs
-        while self.progress.epoch < epochs:
+        while not self.finished:
             epoch = self.progress.epoch
-            metrics = self._epoch(epoch)
-            self.progress.epoch += 1
-            done = self._evaluate(epoch, metrics)
+            try:
+                metrics = self._epoch(epoch)
+                self.progress.epoch += 1
+                self._evaluate(epoch, metrics)
+            except EnvFailure:
+                self.progress.seconds = time.monotonic() - started
+                self.save()
+                raise
             self.progress.seconds = time.monotonic() - started
             metrics["time/seconds"] = self.progress.seconds
             metrics["env/steps"] = self.progress.env_steps
-            last = done or self.progress.epoch == epochs
-            if last or self.progress.epoch % self.config.training.snapshot_every == 0:
-                self.save()
+            # Before the snapshot: metrics of an epoch that is repeated are dropped, a line that
+            # was never written would be lost.
             self.watcher.epoch(epoch, metrics)
-            if done:
-                break
+            if self.finished or self.progress.epoch % self.config.training.snapshot_every == 0:
+                self.save()
         self.watcher.finish(self.folder)
         return self.progress
 
@@ -128,8 +155,6 @@ class Trainer:
         for learner in self.learners.in_order():
             if not learner.active(epoch) or not learner.config.steps_per_epoch:
                 continue
-            if not learner.parameters:
-                continue
             if learner is not self.learners.tokenizer:
                 self.latents.refresh()
             metrics |= self._learn(epoch, learner)
@@ -145,8 +170,7 @@ class Trainer:
         self.watcher.stage(epoch, "collect", steps)
         trained = epoch > self.config.controller.learner.first_epoch
         before = time.monotonic()
-        seen = self.collector.collect(steps, trained=trained)
-        self.watcher.step(steps)
+        seen = self.collector.collect(steps, trained=trained, on_step=self.watcher.step)
         self.progress.env_steps += steps
         self.progress.failures += len(seen.failures)
         for failure in seen.failures:
@@ -165,33 +189,35 @@ class Trainer:
         means = {name: float(value) / steps for name, value in sums.items()}
         return means | {f"time/{learner.name}": time.monotonic() - before}
 
-    def _evaluate(self, epoch: int, metrics: dict[str, float]) -> bool:
-        """Evaluate now and then, keep the best weights; True if the target is reached."""
+    def _evaluate(self, epoch: int, metrics: dict[str, float]) -> None:
+        """Evaluate now and then, and keep the best weights."""
         cfg = self.config.training
         due = cfg.evaluate_every and (epoch + 1) % cfg.evaluate_every == 0
-        if self.env is None or not due or epoch < self.config.controller.learner.first_epoch:
-            return False
-        self.watcher.stage(epoch, "evaluate", cfg.evaluation_episodes)
+        early = epoch < self.config.controller.learner.first_epoch
+        if self.evaluation_env is None or not due or early:
+            return
+        self.watcher.stage(epoch, EVALUATE, cfg.evaluation_episodes)
         # Other episodes than any report uses, and other ones in every evaluation.
         seed = derive_seed(self.config.seed, f"{SELECTION} {epoch}") % 2**31
-        protocol = Protocol(self.config.env, cfg.evaluation_episodes, seed, greedy=False)
+        protocol = Protocol(self.evaluation_env, cfg.evaluation_episodes, seed, greedy=False)
         played = evaluate(self.agent, protocol)
+        self.watcher.step(len(played))
         score = sum(episode.total_reward for episode in played) / len(played)
         metrics["evaluation/return"] = score
         best = self.progress.best_return
         if best is None or score >= best:
             self.progress.best_return = score
-            temporary = self.folder / CHECKPOINTS / f"{BEST}{epoch + 1:06d}.tmp"
-            self.agent.save(temporary)
-            publish(temporary, 1, BEST)
-        return cfg.target_return is not None and score >= cfg.target_return
+            save_best(self.folder, self.agent, epoch + 1, score)
+        if cfg.target_return is not None and score >= cfg.target_return:
+            self.progress.reached = score
 
     def _open_store(self, offline: Path | None) -> Store:
         if offline is not None:
             return Store.open(offline)
-        folder = self.folder / "replay"
+        folder = self.folder / REPLAY
         if (folder / "dataset.json").exists():
             return Store.open(folder, "a")
+        shutil.rmtree(folder, ignore_errors=True)  # of a process killed while it made the folder
         assert self.env is not None
         space: Any = self.env.observation_space
         height, width, channels = space.shape
@@ -206,7 +232,18 @@ class Trainer:
             "env": self.config.env.id,
             "device": str(self.device),
             "seconds": self.progress.seconds,
+            "plan": self._plan(),
         }
+
+    def _plan(self) -> list[Stage]:
+        cfg, first = self.config.training, self.config.controller.learner.first_epoch
+        stages = [Stage("collect", cfg.collect_steps)] if self.collector else []
+        for learner in self.learners.in_order():
+            own = learner.config
+            stages.append(Stage(learner.name, own.steps_per_epoch, own.first_epoch, own.last_epoch))
+        if cfg.evaluate_every and self.evaluation_env is not None:
+            stages.append(Stage(EVALUATE, cfg.evaluation_episodes, first, None, cfg.evaluate_every))
+        return stages
 
 
 def _collection_metrics(seen: Collected) -> dict[str, float]:

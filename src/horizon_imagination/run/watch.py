@@ -1,5 +1,6 @@
 """What a training loop tells the world; watchers overload what they care for."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +30,7 @@ class Watcher:
 class Watchers(Watcher):
     """Several watchers as one."""
 
-    def __init__(self, watchers: list[Watcher]) -> None:
+    def __init__(self, watchers: Sequence[Watcher]) -> None:
         self.watchers = watchers
 
     def start(self, description: dict[str, Any]) -> None:

@@ -1,0 +1,170 @@
+"""What a run will need, said before it starts: memory, disk, time. All of it is estimated."""
+
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from horizon_imagination.agent import Agent
+from horizon_imagination.config import Config
+from horizon_imagination.data import Replay, Store
+from horizon_imagination.device import resolve_device, uses_bfloat16
+from horizon_imagination.errors import UsageError
+from horizon_imagination.learn.guard import Guard
+from horizon_imagination.learn.latents import LatentCache
+from horizon_imagination.learn.streams import Streams
+from horizon_imagination.run.costs import Costs, costs
+from horizon_imagination.run.display import clock
+from horizon_imagination.run.learners import make_learners
+from horizon_imagination.run.pace import Stage
+
+STEP_BYTES = 10
+"""Action, reward, end and mark of a stored frame."""
+WORTH_TIMING = 2.0
+"""Seconds (by the count of FLOPs) up to which a step is timed rather than estimated."""
+
+
+def describe_needs(config: Config, num_actions: int, offline: Path | None = None) -> str:
+    """Parameters, memory, disk and time of a run, for people."""
+    device = resolve_device(config.runtime.device)
+    counted, stored = costs(config, num_actions), frames_stored(config)
+    weights = memory(config, counted, uses_bfloat16(config.runtime, device))
+    disk = snapshot_bytes(config, counted)
+    seconds = stage_seconds(config, counted, num_actions, device)
+    stages = ", ".join(f"{name.replace('_', ' ')} {clock(x)}" for name, x in seconds.items())
+    networks = ", ".join(f"{name} {n / 1e6:.2f} M" for name, n in counted.parameters.items())
+    precision = "bfloat16" if uses_bfloat16(config.runtime, device) else "float32"
+    replay = "" if offline else f"replay of {stored:,} frames {size(replay_bytes(config))}, "
+    total = disk + (0 if offline else replay_bytes(config))
+    detail = ", ".join(f"{name} {size(value)}" for name, value in weights.items())
+    return "\n".join(
+        [
+            f"{config.env.id}: {num_actions} actions, on {device} in {precision}",
+            f"  parameters  {sum(counted.parameters.values()) / 1e6:.2f} M ({networks})",
+            f"  memory      about {size(sum(weights.values()))}, estimated ({detail})",
+            f"  disk        about {size(total)} ({replay}snapshots {size(disk)})",
+            f"  time        about {clock(sum(seconds.values()))}, estimated, without the "
+            f"environment's own ({stages})",
+        ]
+    )
+
+
+def frames_stored(config: Config) -> int:
+    """Frames that an online run collects, the episodes' last ones left out."""
+    cfg = config.training
+    return cfg.initial_steps + cfg.epochs * cfg.collect_steps
+
+
+def replay_bytes(config: Config) -> int:
+    """Disk for the replay of an online run."""
+    return frames_stored(config) * ((1 if config.env.grey else 3) * config.env.size**2 + STEP_BYTES)
+
+
+def snapshot_bytes(config: Config, counted: Costs) -> int:
+    """Disk for the snapshots that are kept, one being written, and the best weights."""
+    weights = 4 * sum(counted.parameters.values())
+    if config.denoiser.ema:
+        weights += 4 * counted.parameters["denoiser"]
+    optimisers = 8 * sum(counted.parameters.values())
+    kept = config.training.keep_snapshots + 1
+    return kept * (weights + optimisers) + weights
+
+
+def memory(config: Config, counted: Costs, half: bool) -> dict[str, float]:
+    """Bytes on the device of the networks, by what they are for."""
+    parameters = sum(counted.parameters.values())
+    average = counted.parameters["denoiser"] if config.denoiser.ema else 0
+    activations = max(step.activations for step in counted.steps.values())
+    side = config.env.size // config.tokenizer.patch_size // 2 ** len(config.tokenizer.multipliers)
+    latents = 4 * config.tokenizer.latent_channels * side**2 * frames_stored(config)
+    return {
+        "weights": 4.0 * (parameters + average),
+        "gradients and optimisers": 12.0 * parameters,
+        "activations": activations * (0.6 if half else 1.0),
+        "latents": float(latents),
+    }
+
+
+def stage_seconds(
+    config: Config, counted: Costs, num_actions: int, device: torch.device
+) -> dict[str, float]:
+    """Seconds of a whole run in every stage."""
+    speed = 0.5 * throughput(device)  # networks do not reach what a product of matrices does
+    per_step = {name: x.flops / speed for name, x in counted.steps.items()}
+    if device.type != "cpu" or max(per_step.values()) < WORTH_TIMING:
+        per_step |= timed(config, num_actions, device)
+    cfg, found = config.training, {}
+    for name, seconds in per_step.items():
+        own = getattr(config, name).learner
+        stage = Stage(name, own.steps_per_epoch, own.first_epoch, own.last_epoch)
+        found[name] = seconds * stage.steps_between(0, cfg.epochs)
+    found["encoding"] = frames_encoded(config) * counted.encode / speed
+    found["acting"] = frames_stored(config) * counted.act / speed
+    return found
+
+
+def frames_encoded(config: Config) -> int:
+    """Frames that are turned into latents: all again after every change of the tokenizer."""
+    cfg, own, total, known = config.training, config.tokenizer.learner, 0, 0
+    for epoch in range(config.world_model.learner.first_epoch, cfg.epochs):
+        rows = cfg.initial_steps + (epoch + 1) * cfg.collect_steps
+        last = own.last_epoch is None or epoch <= own.last_epoch
+        if own.steps_per_epoch and own.first_epoch <= epoch and last:
+            known = 0
+        total, known = total + rows - known, rows
+    return total
+
+
+def throughput(device: torch.device, size: int = 1024) -> float:
+    """FLOPs per second of a product of matrices, here and now."""
+    a = torch.ones(size, size, device=device)
+    float((a @ a)[0, 0])
+    before = time.perf_counter()
+    float((a @ a)[0, 0])
+    return 2 * size**3 / (time.perf_counter() - before)
+
+
+def timed(config: Config, num_actions: int, device: torch.device) -> dict[str, float]:
+    """Seconds of one step of every learner on made-up experience; empty if it cannot be had."""
+    try:
+        with tempfile.TemporaryDirectory() as folder:
+            return _timed(config, num_actions, device, Path(folder))
+    except UsageError:
+        return {}  # a missing weight file is reported by the run itself
+
+
+def _timed(
+    config: Config, num_actions: int, device: torch.device, folder: Path
+) -> dict[str, float]:
+    channels = 1 if config.env.grey else 3
+    shape = (channels, config.env.size, config.env.size)
+    store = Store.create(folder / "replay", shape, num_actions, config.env.id)
+    length = max(config.world_model.segment_length, config.controller.context) + 32
+    store.begin(np.zeros(shape, np.uint8))
+    for step in range(length):
+        store.add(0, 0.0, False, step == length - 1, np.full(shape, step % 256, np.uint8))
+    agent = Agent(config, num_actions, device)
+    latents = LatentCache(store, agent.encode, device)
+    latents.refresh()
+    learners = make_learners(
+        agent, Replay(store, config.replay), latents, Streams(0, device), Guard(folder, every=1)
+    )
+    seconds = {}
+    for learner in learners.in_order():
+        learner.step()
+        before = time.perf_counter()
+        {name: float(value) for name, value in learner.step().items()}  # waits for the device
+        seconds[learner.name] = time.perf_counter() - before
+    store.close()
+    return seconds
+
+
+def size(count: float) -> str:
+    """Bytes for people.
+
+    >>> size(2.5e9), size(3e6)
+    ('2.5 GB', '3.0 MB')
+    """
+    return f"{count / 1e9:.1f} GB" if count >= 1e9 else f"{count / 1e6:.1f} MB"
