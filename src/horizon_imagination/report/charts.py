@@ -1,0 +1,130 @@
+"""Which curves a report shows, for one run and for several."""
+
+from horizon_imagination.report.curves import PALETTE, Chart, Line
+from horizon_imagination.report.records import RunRecord
+
+RETURN, EVALUATION = "env/return", "evaluation/return"
+IMAGINED = "controller/imagined_return"
+
+
+def colour_of(place: int) -> str:
+    """The colour of a run among several."""
+    return PALETTE[place % len(PALETTE)]
+
+
+def learning_charts(record: RunRecord) -> list[Chart]:
+    """Returns, real and imagined, and how actions behave while frames are denoised."""
+    window = _window(record)
+    x_label = record.horizontal
+    return [
+        Chart(
+            "Return",
+            [
+                _line(record, RETURN, "training", 0, smooth=window),
+                _line(record, EVALUATION, "evaluation", 1, marker="o"),
+            ],
+            x_label,
+            levels=record.landmarks(),
+        ),
+        Chart(
+            "Imagined and real return",
+            [
+                _line(record, IMAGINED, "imagined, within the horizon", 2),
+                _line(record, RETURN, "real, training episodes", 0, smooth=window),
+            ],
+            x_label,
+        ),
+        Chart("Entropy of the policy", [_line(record, "controller/entropy", "", 3)], x_label),
+        Chart(
+            "Action changes while a frame is in flight",
+            [_line(record, "controller/action_changes", "", 4)],
+            x_label,
+        ),
+        Chart(
+            "Share of actions changed once their frame is clean",
+            [_line(record, "controller/late_changes", "", 5)],
+            x_label,
+        ),
+        Chart(
+            "Imagined ends",
+            [
+                _line(record, "controller/ended", "share of imaginations that end", 6),
+                _line(record, "world_model/end_recall", "real ends foreseen", 7),
+            ],
+            x_label,
+        ),
+    ]
+
+
+def loss_charts(record: RunRecord) -> list[Chart]:
+    """What the learners minimise."""
+    x_label = record.horizontal
+    groups = {
+        "Tokenizer": {"reconstruction": "reconstruction", "perceptual": "perceptual"},
+        "World model": {"denoiser": "denoiser", "reward": "reward", "end": "end"},
+        "Critic": {"critic": ""},
+    }
+    sections = {"Tokenizer": "tokenizer", "World model": "world_model", "Critic": "controller"}
+    charts = [
+        Chart(
+            f"{title} loss",
+            [
+                _line(record, f"{sections[title]}/{key}", label, place)
+                for place, (key, label) in enumerate(keys.items())
+            ],
+            x_label,
+            logarithmic=True,
+        )
+        for title, keys in groups.items()
+    ]
+    returns = {"value": "critic's value", "lambda_return": "lambda-return"}
+    lines = [
+        _line(record, f"controller/{key}", label, i)
+        for i, (key, label) in enumerate(returns.items())
+    ]
+    scale = _line(record, "controller/return_scale", "", 2)
+    return [
+        *charts,
+        Chart("Value and lambda-return in imagination", lines, x_label),
+        Chart("Scale of returns", [scale], x_label),
+    ]
+
+
+def compare_charts(records: list[RunRecord]) -> list[Chart]:
+    """One chart per metric, one line per run."""
+    titles = {
+        RETURN: "Training return",
+        EVALUATION: "Evaluation return",
+        IMAGINED: "Imagined return, within the horizon",
+        "controller/entropy": "Entropy of the policy",
+        "controller/action_changes": "Action changes while a frame is in flight",
+        "controller/late_changes": "Share of actions changed once their frame is clean",
+        "tokenizer/reconstruction": "Tokenizer loss",
+        "world_model/denoiser": "Denoiser loss",
+        "controller/critic": "Critic loss",
+    }
+    one_world = len({record.config.env.id for record in records}) == 1
+    charts = []
+    for key, title in titles.items():
+        smooth = _window(records[0]) if key == RETURN else 1
+        marker = "o" if key == EVALUATION else ""
+        lines = [
+            _line(record, key, record.name, place, smooth=smooth, marker=marker)
+            for place, record in enumerate(records)
+        ]
+        levels = records[0].landmarks() if one_world and key in (RETURN, EVALUATION) else {}
+        loss = title.endswith("loss")
+        charts.append(Chart(title, lines, records[0].horizontal, logarithmic=loss, levels=levels))
+    return charts
+
+
+def _line(
+    record: RunRecord, key: str, label: str, place: int, *, smooth: int = 1, marker: str = ""
+) -> Line:
+    x, y = record.series(key)
+    return Line(label, x, y, colour_of(place), smooth=smooth, marker=marker)
+
+
+def _window(record: RunRecord) -> int:
+    """About a tenth of the run, at most the paper's 15, always odd."""
+    return min(15, record.epochs // 20 * 2 + 1)

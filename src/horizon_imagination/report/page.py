@@ -1,0 +1,143 @@
+"""The parts of a page that needs nothing but itself: style, tables, pictures, charts."""
+
+from collections.abc import Iterable, Sequence
+from html import escape
+
+from horizon_imagination.report.curves import Chart, as_svg, figure
+
+STYLE = """
+:root{color-scheme:light dark;--ink:#1c2430;--soft:#5d6875;--line:#d9dee4;--back:#f5f6f8;
+--card:#fff;--accent:#1f66b5;--bad:#b3401a}
+@media(prefers-color-scheme:dark){:root{--ink:#e4e8ee;--soft:#9aa5b1;--line:#333c47;--back:#14181d;
+--card:#1c2229;--accent:#7db4f0;--bad:#f09a6c}}
+*{box-sizing:border-box}
+body{margin:0;background:var(--back);color:var(--ink);
+font:16px/1.5 system-ui,-apple-system,"Segoe UI",Roboto,"Helvetica Neue",Arial,sans-serif}
+main{max-width:1180px;margin:0 auto;padding:1.2rem 1rem 3rem}
+h1{font-size:1.6rem;line-height:1.2;margin:.4rem 0 .2rem}
+h2{font-size:1.15rem;margin:2.2rem 0 .6rem;padding-top:.4rem;border-top:1px solid var(--line)}
+h3{font-size:1rem;margin:1.2rem 0 .4rem}
+p{margin:.3rem 0 .7rem;max-width:46rem}.soft{color:var(--soft);font-size:.92rem}
+.numbers{display:grid;grid-template-columns:repeat(auto-fit,minmax(135px,1fr));
+gap:.7rem;margin:1rem 0}
+.number,.chart,.picture{background:var(--card);border:1px solid var(--line);border-radius:10px}
+.number{padding:.6rem .8rem}.number b{display:block;font-size:1.35rem;line-height:1.25;
+font-variant-numeric:tabular-nums}.number span{color:var(--soft);font-size:.84rem}
+.charts{display:grid;grid-template-columns:repeat(auto-fill,minmax(min(100%,330px),1fr));gap:.8rem}
+.chart{padding:.5rem;margin:0}.chart svg{width:100%;height:auto;display:block}
+.picture{margin:0 0 .9rem;padding:.6rem;overflow-x:auto}
+.picture img,.picture video{display:block;border-radius:4px;background:#fff;max-width:none}
+.picture img.fit{max-width:100%;height:auto}
+figcaption{color:var(--soft);font-size:.88rem;padding:.4rem .2rem 0;max-width:46rem}
+.wide{overflow-x:auto}table{border-collapse:collapse;font-size:.92rem;margin:.4rem 0 1rem}
+th,td{text-align:left;padding:.28rem .9rem .28rem 0;border-bottom:1px solid var(--line);
+vertical-align:top}th{color:var(--soft);font-weight:600;font-size:.84rem}
+td.n,th.n{text-align:right;font-variant-numeric:tabular-nums;white-space:nowrap}
+code{font:.86em ui-monospace,SFMono-Regular,Menlo,Consolas,monospace}
+details{margin:.5rem 0}summary{cursor:pointer;color:var(--accent)}
+.bar{display:inline-block;height:.75em;border-radius:3px;background:var(--accent);opacity:.75}
+.warn{color:var(--bad)}
+.swatch{display:inline-block;width:.8em;height:.8em;border-radius:2px;margin-right:.45em}
+"""
+
+
+class Markup(str):
+    """Text that is HTML already."""
+
+
+def page(title: str, body: Iterable[str]) -> str:
+    """A whole page, self-contained."""
+    return (
+        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">\n'
+        '<meta name="viewport" content="width=device-width,initial-scale=1">\n'
+        f"<title>{escape(title)}</title>\n<style>{STYLE}</style></head>\n<body><main>\n"
+        + "\n".join(part for part in body if part)
+        + "\n</main></body></html>\n"
+    )
+
+
+def text(content: str) -> str:
+    """Plain text made safe; HTML left alone."""
+    return content if isinstance(content, Markup) else escape(content)
+
+
+def paragraph(content: str, kind: str = "") -> str:
+    """A paragraph."""
+    return f"<p{_class(kind)}>{text(content)}</p>"
+
+
+def heading(content: str, level: int = 2) -> str:
+    """A heading."""
+    return f"<h{level}>{text(content)}</h{level}>"
+
+
+def numbers(items: Sequence[tuple[str, str]]) -> str:
+    """Big numbers with what they are below."""
+    cells = "".join(
+        f'<div class="number"><b>{text(value)}</b><span>{text(label)}</span></div>'
+        for value, label in items
+    )
+    return f'<div class="numbers">{cells}</div>' if items else ""
+
+
+def table(header: Sequence[str], rows: Iterable[Sequence[str]], numeric: int = 1) -> str:
+    """A table; columns from `numeric` on hold numbers."""
+    head = "".join(_cell("th", cell, i >= numeric) for i, cell in enumerate(header))
+    body = "".join(
+        "<tr>" + "".join(_cell("td", cell, i >= numeric) for i, cell in enumerate(row)) + "</tr>"
+        for row in rows
+    )
+    return f'<div class="wide"><table><tr>{head}</tr>{body}</table></div>'
+
+
+def folded(summary: str, content: str) -> str:
+    """Content behind a line that opens it."""
+    return f"<details><summary>{text(summary)}</summary>{content}</details>"
+
+
+def charts(items: Iterable[Chart]) -> str:
+    """Those charts that have something to show, side by side where there is room."""
+    drawn = "".join(
+        f'<figure class="chart" aria-label="{escape(chart.title)}">{as_svg(figure(chart))}</figure>'
+        for chart in items
+        if chart.drawable
+    )
+    return f'<div class="charts">{drawn}</div>' if drawn else paragraph("No data yet.", "soft")
+
+
+def image(address: str, about: str, caption: str = "", *, fit: bool = False) -> str:
+    """A picture carried in the page, scrolled sideways where it is wider than the screen."""
+    return (
+        f'<figure class="picture"><img{_class("fit" if fit else "")} src="{address}" '
+        f'alt="{escape(about)}">{_caption(caption)}</figure>'
+    )
+
+
+def film(address: str, caption: str = "") -> str:
+    """A film carried in the page."""
+    return (
+        f'<figure class="picture"><video src="{address}" controls autoplay loop muted playsinline '
+        f'style="max-width:100%"></video>{_caption(caption)}</figure>'
+    )
+
+
+def swatch(colour: str, label: str) -> Markup:
+    """A name beside its colour."""
+    return Markup(f'<span class="swatch" style="background:{colour}"></span>{escape(label)}')
+
+
+def bar(share: float) -> Markup:
+    """A bar whose length is a share of ten letters."""
+    return Markup(f'<span class="bar" style="width:{10 * share:.2f}em"></span>')
+
+
+def _caption(content: str) -> str:
+    return f"<figcaption>{text(content)}</figcaption>" if content else ""
+
+
+def _cell(tag: str, content: str, number: bool) -> str:
+    return f"<{tag}{_class('n' if number else '')}>{text(content)}</{tag}>"
+
+
+def _class(name: str) -> str:
+    return f' class="{name}"' if name else ""

@@ -1,0 +1,204 @@
+"""Film strips as data: what really happened, what the tokenizer keeps, and what is imagined.
+
+Every row of a strip starts from the same real context and, where it is imagined, from the same
+noise. Column t of a row is a frame and the action and reward that led to it.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from einops import rearrange
+from jaxtyping import Bool, Float, Int, UInt8
+from torch import Tensor
+
+from horizon_imagination.agent import Agent
+from horizon_imagination.data import Store
+from horizon_imagination.device import autocast
+from horizon_imagination.engine.draws import Sampler, draw
+from horizon_imagination.engine.dream import Start, dream
+from horizon_imagination.engine.rollout import RecordedActor, imagine_windowed
+from horizon_imagination.errors import UsageError
+from horizon_imagination.imagination import Imagined, change_count
+from horizon_imagination.returns import symexp, until_first_end
+from horizon_imagination.types import NO_ACTION, Latents, Schedule
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of a strip: context, then what follows it."""
+
+    label: str
+    frames: UInt8[Tensor, "time channel height width"]
+    prev_actions: Int[Tensor, " time"]
+    """The action that led to each frame; `NO_ACTION` where none did."""
+    reward: Float[Tensor, " time"]
+    """What came with each frame: received in the real row, predicted in imagined ones."""
+    shown: Bool[Tensor, " time"]
+    """False after the end of the episode, real or predicted."""
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Strip:
+    """Rows that share a context of `context` frames."""
+
+    rows: list[Row]
+    context: int
+
+
+@dataclass(frozen=True)
+class Scene:
+    """Moments of real experience: what the agent had seen by then, and what came after."""
+
+    start: Start
+    """What actor and world model are given."""
+    frames: UInt8[Tensor, "batch time channel height width"]
+    """The world model's context and the real continuation."""
+    prev_actions: Int[Tensor, "batch time"]
+    reward: Float[Tensor, "batch time"]
+    mask: Bool[Tensor, "batch time"]
+    """False before the first and after the last frame of the episode."""
+    context: int
+
+    @property
+    def horizon(self) -> int:
+        """Frames after the context."""
+        return self.frames.shape[1] - self.context
+
+
+def moments(store: Store, horizon: int, count: int, rng: torch.Generator) -> list[int]:
+    """Rows of the store with the longest futures, up to `horizon`: where imagination starts."""
+    starts, ends = store.starts, store.ends
+    left = ends - starts - 1
+    if len(left) == 0 or left.max() < 1:
+        raise UsageError(f"{store.folder} has no episode with a step in it yet; collect more")
+    future = min(horizon, int(left.max()))
+    rows = np.concatenate(
+        [np.arange(s, e - future) for s, e in zip(starts, ends, strict=True) if e - s > future]
+    )
+    place = torch.randint(len(rows), (count,), generator=rng).numpy()
+    return [int(row) for row in rows[place]]
+
+
+@torch.no_grad()
+def scene(agent: Agent, store: Store, rows: list[int], horizon: int) -> Scene:
+    """The experience around rows of the store; each is the last frame of a context."""
+    cfg = agent.config
+    context, seen = cfg.imagination.context, cfg.controller.context
+    now = np.array(rows)
+    episode = np.searchsorted(store.starts, now, side="right") - 1
+    begin, end = store.starts[episode][:, None], store.ends[episode][:, None]
+    index = now[:, None] + np.arange(1 - max(context, seen), horizon + 1)
+    real = (index >= begin) & (index < end)
+    index = np.where(real, index, begin)
+    frames = torch.from_numpy(store.frames[index])
+    frames[torch.from_numpy(~real)] = 0
+    led = real & (index > begin)
+    before = np.maximum(index - 1, 0)
+    prev_actions = torch.from_numpy(np.where(led, store.action[before], NO_ACTION)).long()
+    reward = torch.from_numpy(np.where(led, store.reward[before], 0)).float()
+    flat = agent.encode(rearrange(frames, "b t c h w -> (b t) c h w").to(agent.device))
+    z = rearrange(flat, "(b t) c h w -> b t c h w", b=len(rows))
+    mask, last = torch.from_numpy(real), index.shape[1] - horizon
+    actions = torch.from_numpy(store.action[index[:, :last]]).long()
+    first = last - context
+    return Scene(
+        start=Start(z[:, :last], actions.to(agent.device), mask[:, :last].to(agent.device)),
+        frames=frames[:, first:],
+        prev_actions=prev_actions[:, first:],
+        reward=reward[:, first:],
+        mask=mask[:, first:],
+        context=context,
+    )
+
+
+def real_row(scene: Scene, example: int) -> Row:
+    """What really happened."""
+    return Row(
+        "real",
+        scene.frames[example],
+        scene.prev_actions[example],
+        scene.reward[example],
+        scene.mask[example],
+    )
+
+
+@torch.no_grad()
+def reconstruction_row(agent: Agent, scene: Scene, example: int) -> Row:
+    """The same through encoder and decoder: the best imagination can look."""
+    frames = scene.frames[example]
+    z = agent.encode(frames.to(agent.device))
+    decoded = agent.decode(rearrange(z, "t c h w -> 1 t c h w"))[0].cpu()
+    row = real_row(scene, example)
+    decoded[~row.shown] = 0
+    return Row("reconstruction", decoded, row.prev_actions, row.reward, row.shown)
+
+
+@torch.no_grad()
+def follow(agent: Agent, scene: Scene, schedule: Schedule, seed: int) -> Imagined:
+    """Imagine under the actions that were recorded; after the end of an episode, action 0."""
+    rng = torch.Generator(agent.device).manual_seed(seed)
+    shape = (len(scene.frames), scene.horizon, *agent.latent_shape)
+    noise = draw(shape, len(schedule), agent.num_actions, "stable", rng).noise
+    actions = scene.prev_actions[:, scene.context :].clamp(min=0).to(agent.device)
+    context, real = scene.start.world_model_context(scene.context)
+    with autocast(agent.config.runtime, agent.device):
+        return imagine_windowed(
+            agent.dreamer, RecordedActor(actions), noise, schedule, context, real=real
+        )
+
+
+@torch.no_grad()
+def act_out(
+    agent: Agent, scene: Scene, schedule: Schedule, sampler: Sampler, seed: int
+) -> Imagined:
+    """Imagine what the policy does; noise and first dice depend on the seed alone."""
+    with autocast(agent.config.runtime, agent.device):
+        return dream(
+            agent.dreamer,
+            agent.actor,
+            scene.start,
+            schedule,
+            context=scene.context,
+            sampler=sampler,
+            window=sampler != "naive",
+            rng=torch.Generator(agent.device).manual_seed(seed),
+        )
+
+
+def imagined_rows(
+    agent: Agent, scene: Scene, schedule: Schedule, imagined: Imagined, label: str
+) -> list[Row]:
+    """A row for every example: the real context, decoded, then the clean imagined frames."""
+    k, z = scene.context, imagined.z[-1]
+    seen = torch.cat([scene.start.z[:, -k:], z], dim=1)
+    frames = agent.decode(seen).cpu()
+    frames[:, :k] = scene.frames[:, :k]
+    reward, ended = _judge(agent, scene, seen)
+    shown = torch.cat([scene.mask[:, :k], until_first_end(ended)], dim=1)
+    actions = torch.cat([scene.prev_actions[:, :k], imagined.actions[-1].cpu()], dim=1)
+    rewards = torch.cat([scene.reward[:, :k], reward], dim=1)
+    return [
+        Row(label, frames[i], actions[i], rewards[i], shown[i], _changes(imagined, schedule, i))
+        for i in range(len(frames))
+    ]
+
+
+def _changes(imagined: Imagined, schedule: Schedule, example: int) -> str:
+    """How often the actions of one example changed while their frames were in flight."""
+    one = Imagined(imagined.z[:, example, None], imagined.actions[:, example, None])
+    changes = float(change_count(one, schedule))
+    return f"{changes:.1f} changes per action" if changes else ""
+
+
+def _judge(
+    agent: Agent, scene: Scene, seen: Latents
+) -> tuple[Float[Tensor, "batch horizon"], Bool[Tensor, "batch horizon"]]:
+    """Reward and end that the reward model expects with every imagined frame."""
+    k = scene.context
+    ahead = scene.start.mask.new_ones(len(seen), scene.horizon)
+    with autocast(agent.config.runtime, agent.device), torch.no_grad():
+        out, _ = agent.reward(seen, None, None, torch.cat([scene.start.mask[:, -k:], ahead], 1))
+    out = out[:, k:].float().cpu()
+    return symexp(out[..., 0]), out[..., 2] > out[..., 1]
