@@ -85,14 +85,14 @@ def test_random_actions_return_what_the_world_says(world):
             ball = sum(moved(ball, gust) / 3 for gust in GUSTS)
     expected = 2 * float(paddle @ ball) - 1
     assert expected == pytest.approx(world.RANDOM_RETURN, abs=1e-12)
-    rng, total, episodes = np.random.default_rng(0), 0.0, 3000
+    rng, total, episodes = np.random.default_rng(0), 0.0, 1000
     env = world(size=8, seed=1)
     for _ in range(episodes):
         env.reset()
         for _ in range(7):
             _, reward, *_ = env.step(rng.integers(3))
         total += reward
-    assert total / episodes == pytest.approx(world.RANDOM_RETURN, abs=0.05)
+    assert total / episodes == pytest.approx(world.RANDOM_RETURN, abs=0.08)
 
 
 def test_no_policy_without_memory_comes_near_the_best_return_in_the_fog():

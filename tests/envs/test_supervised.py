@@ -56,14 +56,14 @@ def test_a_killed_child_truncates_the_episode_and_is_replaced():
 
 
 def test_a_frozen_child_is_given_up_after_the_timeout():
-    env = fragile(step_timeout=0.5)
+    env = fragile(step_timeout=2.0)
     _, info = env.reset()
     env.step(0)
     os.kill(info["pid"], signal.SIGSTOP)
     start = time.monotonic()
     *_, truncated, failure = env.step(0)
-    assert 0.5 <= time.monotonic() - start < 5.0
-    assert truncated and failure["failure"] == "hang: no answer within 0.5 s (step)"
+    assert 2.0 <= time.monotonic() - start < 20.0
+    assert truncated and failure["failure"] == "hang: no answer within 2 s (step)"
     assert not alive(info["pid"])
     assert env.reset()[1]["pid"] != info["pid"]
     env.close()
@@ -84,10 +84,7 @@ def test_every_misbehaviour_ends_the_episode_with_its_reason(how, reason):
     assert env.step(0)[1:4] == (1.0, False, False)
     frame, reward, terminated, truncated, info = env.step(0)
     assert frame.max() == 1 and (reward, terminated, truncated) == (0.0, False, True)
-    assert re.search(reason, info["failure"])
-    env.reset()
-    assert env.step(0)[1:4] == (1.0, False, False)
-    env.close()
+    assert re.search(reason, info["failure"]) and env.failures == 1
 
 
 @pytest.mark.slow
