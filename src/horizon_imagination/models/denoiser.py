@@ -6,7 +6,7 @@ whole sequences; `window` evaluates a few frames over a cache of settled ones, w
 
 import torch.nn.functional as F
 from einops import rearrange
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from horizon_imagination.models.attention import (
@@ -22,10 +22,11 @@ from horizon_imagination.models.layers import (
     time_features,
     zero_init,
 )
-from horizon_imagination.types import Actions, Flags, Latents, Times
+from horizon_imagination.types import Actions, Latents, Times
 
 Tokens = Float[Tensor, "batch time token dim"]
 Condition = Float[Tensor, "batch time dim"]
+SeenFrames = Bool[Tensor, "batch all_frames"]
 
 
 class FrameCache:
@@ -158,7 +159,7 @@ class Denoiser(nn.Module):
         cache: FrameCache | None,
         start: int,
         settled: int,
-        real: Flags | None = None,
+        real: SeenFrames | None = None,
     ) -> Latents:
         """Velocities of frames start .. start + len(z), earlier ones being in the cache.
 
@@ -193,7 +194,7 @@ class Denoiser(nn.Module):
         cache: FrameCache | None,
         start: int,
         settled: int,
-        real: Flags | None,
+        real: SeenFrames | None,
     ) -> Tokens:
         frames, tokens = x.shape[1], self.tokens_per_frame
         rotary = rotary_angles(self.head_dim, start, frames, self.grid, x.device)
