@@ -29,7 +29,7 @@ from horizon_imagination.models.recurrent import State
 from horizon_imagination.models.reward import RewardModel
 from horizon_imagination.models.tokenizer import Tokenizer
 from horizon_imagination.snapshots import agent_folder
-from horizon_imagination.types import Frames, Latents
+from horizon_imagination.types import Latents
 
 NETWORKS = ("tokenizer", "denoiser", "reward", "actor", "critic")
 DESCRIPTION, WEIGHTS = "agent.json", "weights.safetensors"
@@ -83,7 +83,7 @@ class Agent:
             return self.tokenizer.encode(rearrange(frames, "b c h w -> b 1 c h w"))[:, 0]
 
     @torch.no_grad()
-    def decode(self, z: Latents) -> Frames:
+    def decode(self, z: Latents) -> UInt8[Tensor, "batch time _ _ _"]:
         """Frames to look at."""
         with autocast(self.config.runtime, self.device):
             return self.tokenizer.decode(z)

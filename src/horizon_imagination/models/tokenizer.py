@@ -10,6 +10,8 @@ from horizon_imagination.models.layers import Conv1x1, Conv3x3, ResnetBlock
 from horizon_imagination.types import Frames, Latents
 
 Images = Float[Tensor, "batch channel height width"]
+OtherImages = Float[Tensor, "batch _ _ _"]
+"""Of another size than the input."""
 
 
 def to_images(frames: UInt8[Tensor, "..."]) -> Float[Tensor, "..."]:
@@ -47,7 +49,7 @@ class Downsample(nn.Module):
         super().__init__()
         self.conv = nn.Conv2d(channels, channels, kernel_size=3, stride=2)
 
-    def forward(self, x: Images) -> Images:
+    def forward(self, x: Images) -> OtherImages:
         """Half the height and width."""
         return self.conv(F.pad(x, (0, 1, 0, 1)))
 
@@ -59,7 +61,7 @@ class Upsample(nn.Module):
         super().__init__()
         self.conv = Conv3x3(channels, channels)
 
-    def forward(self, x: Images) -> Images:
+    def forward(self, x: Images) -> OtherImages:
         """Twice the height and width."""
         return self.conv(F.interpolate(x, scale_factor=2.0, mode="nearest"))
 
@@ -115,24 +117,24 @@ class Tokenizer(nn.Module):
         decoder += [nn.GroupNorm(g, width, eps=1e-6), nn.SiLU(), Conv3x3(width, pixels)]
         self.encoder, self.decoder = nn.Sequential(*encoder), nn.Sequential(*decoder)
 
-    def encode_images(self, images: Images) -> Images:
+    def encode_images(self, images: Images) -> OtherImages:
         """Latents of images in [-1, 1]."""
         x = rearrange(images, "b c (h p) (w q) -> b (c p q) h w", p=self.patch, q=self.patch)
         return torch.tanh(self.encoder(x))
 
-    def decode_images(self, z: Images) -> Images:
+    def decode_images(self, z: Images) -> OtherImages:
         """Images, ideally in [-1, 1], of latents."""
         x = self.decoder(z)
         return rearrange(x, "b (c p q) h w -> b c (h p) (w q)", p=self.patch, q=self.patch)
 
     @torch.no_grad()
-    def encode(self, frames: Frames) -> Latents:
+    def encode(self, frames: Frames) -> Float[Tensor, "batch time _ _ _"]:
         """Latents of stored frames, float32, without gradient."""
         flat, shape = pack([frames], "* c h w")
         return unpack(self.encode_images(to_images(flat)).float(), shape, "* c h w")[0]
 
     @torch.no_grad()
-    def decode(self, z: Latents) -> Frames:
+    def decode(self, z: Latents) -> UInt8[Tensor, "batch time _ _ _"]:
         """Frames to look at."""
         flat, shape = pack([z], "* c h w")
         return unpack(to_frames(self.decode_images(flat)), shape, "* c h w")[0]

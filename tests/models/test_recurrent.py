@@ -1,0 +1,127 @@
+"""Actor, critic and reward model: the LSTM, its padding, times and priors."""
+
+import pytest
+import torch
+
+from horizon_imagination.models.actor_critic import Actor, Critic
+from horizon_imagination.models.recurrent import LSTM, State
+from horizon_imagination.models.reward import RewardModel
+
+SHAPE = {
+    "channels": 2, "size": 4, "cnn_channels": 8, "cnn_out_channels": 4, "hidden": 6,
+    "normalize": False,
+}  # fmt: skip
+
+
+def make_actor(**changes):
+    torch.manual_seed(0)
+    return Actor(**(SHAPE | {"outputs": 3, "use_tau": True} | changes))
+
+
+def latents(batch=2, frames=5, seed=1):
+    rng = torch.Generator().manual_seed(seed)
+    return torch.rand(batch, frames, 2, 4, 4, generator=rng) * 2 - 1
+
+
+def random_state(batch=2, hidden=6):
+    rng = torch.Generator().manual_seed(2)
+    return State(*torch.randn(2, batch, hidden, generator=rng))
+
+
+def test_the_lstm_equals_torchs_with_the_same_weights():
+    torch.manual_seed(0)
+    mine, theirs = LSTM(7, 6), torch.nn.LSTM(7, 6, batch_first=True)
+    with torch.no_grad():
+        for name in ("weight_ih", "weight_hh", "bias_ih", "bias_hh"):
+            getattr(mine, name).copy_(getattr(theirs, f"{name}_l0"))
+    x, state = torch.randn(2, 5, 7), random_state()
+    states = mine(x, state)
+    out, (h, c) = theirs(x, (state.h[None], state.c[None]))
+    torch.testing.assert_close(states.h, out)
+    torch.testing.assert_close(states.at(-1).h, h[0])
+    torch.testing.assert_close(states.at(-1).c, c[0])
+
+
+def test_a_state_after_each_frame_continues_the_sequence():
+    actor, z = make_actor(), latents()
+    whole, states = actor(z)
+    for cut in range(1, 5):
+        rest, _ = actor(z[:, cut:], None, states.at(cut - 1))
+        torch.testing.assert_close(rest, whole[:, cut:])
+
+
+def test_padding_leaves_the_state_as_it_is():
+    actor, z, state = make_actor(), latents(), random_state()
+    mask = torch.tensor([[False, False, True, True, True], [True, False, True, True, False]])
+    logits, states = actor(z, None, state, mask)
+    assert torch.equal(states.h[0, 1], state.h[0]) and torch.equal(states.c[0, 1], state.c[0])
+    assert torch.equal(states.h[1, 1], states.h[1, 0])
+    assert torch.equal(states.c[1, 4], states.c[1, 3])
+    alone, _ = actor(z[:1, 2:], None, State(state.h[:1], state.c[:1]))
+    torch.testing.assert_close(logits[:1, 2:], alone)
+
+
+def test_padding_has_no_gradient():
+    actor, z = make_actor(), latents().requires_grad_()
+    mask = torch.tensor([[False, False, True, True, True]]).expand(2, -1)
+    logits, _ = actor(z, None, None, mask)
+    (grad,) = torch.autograd.grad(logits[:, 2:].square().sum(), z)
+    assert (grad[:, :2] == 0).all() and (grad[:, 2:].abs().sum((2, 3, 4)) > 0).all()
+
+
+def test_no_frame_sees_the_future():
+    actor, z = make_actor(), latents().requires_grad_()
+    logits, _ = actor(z)
+    (grad,) = torch.autograd.grad(logits[:, 2].square().sum(), z)
+    assert (grad[:, 3:] == 0).all() and (grad[:, :3].abs().sum((2, 3, 4)) > 0).all()
+
+
+def test_the_actor_hears_the_time_unless_told_not_to():
+    z, noisy = latents(), torch.full((2, 5), 0.3)
+    with_tau, without = make_actor(), make_actor(use_tau=False)
+    assert (with_tau(z, noisy)[0] - with_tau(z)[0]).abs().max() > 1e-3
+    assert torch.equal(without(z, noisy)[0], without(z)[0])
+    assert torch.equal(with_tau(z, torch.ones(2, 5))[0], with_tau(z)[0])  # default: clean
+
+
+def test_the_critic_and_the_reward_model_hear_no_time():
+    torch.manual_seed(0)
+    assert Critic(**SHAPE).encoder.tau is None and RewardModel(**SHAPE).encoder.tau is None
+
+
+def test_the_bias_is_the_prior_of_the_policy():
+    actor = make_actor(bias=(0.0, 2.0, -1.0))
+    with torch.no_grad():
+        actor.head.weight.zero_()
+        probs = actor.policy(latents(), torch.ones(2, 5), random_state())
+    expected = torch.tensor([0.0, 2.0, -1.0]).softmax(0)
+    torch.testing.assert_close(probs, expected.expand(2, 5, 3))
+
+
+def test_a_bias_of_the_wrong_length_is_refused():
+    with pytest.raises(ValueError, match="actor_bias has 2 numbers, the environment has 3"):
+        make_actor(bias=(0.0, 1.0))
+
+
+def test_acting_draws_from_the_policy_and_greedy_takes_its_mode():
+    actor = make_actor()
+    torch.nn.init.normal_(actor.head.weight, std=2.0)
+    z, state = latents(1, 1), random_state(1)
+    probs = actor.policy(z, torch.ones(1, 1), state)[0, 0].detach()
+    many = State(state.h.expand(4000, -1), state.c.expand(4000, -1))
+    rng = torch.Generator().manual_seed(3)
+    actions, after = actor.act(z.expand(4000, -1, -1, -1, -1), many, rng)
+    share = torch.bincount(actions, minlength=3) / 4000
+    assert (share - probs).abs().max() < 0.03
+    greedy, _ = actor.act(z, state, rng, greedy=True)
+    assert greedy.item() == probs.argmax().item()
+    torch.testing.assert_close(after.h[:1], actor(z, None, state)[1].h[:, -1])
+
+
+def test_the_reward_model_splits_its_head_into_reward_and_end():
+    torch.manual_seed(0)
+    model, z = RewardModel(**SHAPE), latents()
+    reward, end = model.predict(z)
+    out, _ = model(z)
+    assert torch.equal(reward, out[..., 0]) and torch.equal(end, out[..., 1:])
+    assert end.shape == (2, 5, 2)
