@@ -68,12 +68,13 @@ def save_snapshot(
     return publish(temporary, keep)
 
 
-def save_best(run: Path, agent: Agent, epoch: int, score: float) -> Path:
+def save_best(run: Path, agent: Agent, progress: Progress, score: float) -> Path:
     """Keep these weights as the run's best, with the score that made them so."""
-    temporary = run / CHECKPOINTS / f"{BEST}{epoch:06d}.tmp"
+    temporary = run / CHECKPOINTS / f"{BEST}{progress.epoch:06d}.tmp"
     shutil.rmtree(temporary, ignore_errors=True)
     agent.save(temporary)
-    (temporary / SCORE).write_text(json.dumps({"epoch": epoch, "return": score}))
+    place = {"epoch": progress.epoch, "env_steps": progress.env_steps}
+    (temporary / SCORE).write_text(json.dumps(place | {"return": score}))
     return publish(temporary, 1, BEST)
 
 
@@ -81,6 +82,15 @@ def best_return(run: Path) -> float | None:
     """The score of the run's best weights, if it has any."""
     found = snapshots(run, BEST)
     return json.loads((found[-1] / SCORE).read_text())["return"] if found else None
+
+
+def trained_for(snapshot: Path) -> dict[str, int]:
+    """Epochs and environment steps behind a snapshot, as far as it knows them."""
+    for name in (STATE, SCORE):
+        if (snapshot / name).is_file():
+            found = json.loads((snapshot / name).read_text())
+            return {key: found[key] for key in ("epoch", "env_steps")}
+    return {}
 
 
 def load_snapshot(

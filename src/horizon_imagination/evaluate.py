@@ -1,7 +1,9 @@
 """Evaluation episodes in the real world, many at once, repeatable."""
 
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 
+import gymnasium
 import numpy as np
 import torch
 from einops import rearrange
@@ -10,6 +12,7 @@ from horizon_imagination.agent import Agent
 from horizon_imagination.config import EnvConfig
 from horizon_imagination.device import autocast
 from horizon_imagination.envs import make_env
+from horizon_imagination.envs.make import atari_game
 from horizon_imagination.learn.streams import derive_seed
 from horizon_imagination.models.recurrent import State
 
@@ -33,6 +36,27 @@ class Protocol:
     episodes: int
     seed: int
     greedy: bool
+    envs: int = 16
+    """Episodes played at once; which actions are drawn depends on it."""
+
+    def lines(self) -> list[str]:
+        """The protocol for people."""
+        env, atari = self.env, self.env.atari
+        said = [
+            f"{self.episodes} episodes of {env.id}, seed {self.seed}, {self.envs} at once",
+            "actions: " + ("the most probable one" if self.greedy else "sampled from the policy"),
+            f"frames: {env.size} x {env.size}{' grey' if env.grey else ''}"
+            + (f", at most {env.time_limit} steps" if env.time_limit else ""),
+        ]
+        if atari_game(env.id):
+            said.append(
+                f"Atari: frame skip {atari.frame_skip}, up to {atari.max_noops} no-ops (in "
+                f"{atari.noop_unit}), sticky {atari.sticky:g}, "
+                f"{'all 18' if atari.full_actions else 'minimal'} actions, "
+                f"{'ends' if atari.end_on_life_loss else 'no end'} on life loss, at most "
+                f"{atari.max_frames:,} frames"
+            )
+        return said
 
     def to_json(self) -> dict:
         """As plain values."""
@@ -44,19 +68,20 @@ def evaluate(
     agent: Agent | None,
     protocol: Protocol,
     *,
-    envs: int = 16,
     frames_of_first: list[np.ndarray] | None = None,
+    on_episodes: Callable[[int], None] = lambda count: None,
 ) -> list[EpisodeResult]:
     """Play episodes with the agent, or at random without one.
 
     Episode i has its own environment seed; `frames_of_first` receives the first one's frames.
     """
     results: list[EpisodeResult] = []
-    for first in range(0, protocol.episodes, envs):
-        count = min(envs, protocol.episodes - first)
+    for first in range(0, protocol.episodes, protocol.envs):
+        count = min(protocol.envs, protocol.episodes - first)
         seeds = [derive_seed(protocol.seed, f"episode {first + i}") % 2**31 for i in range(count)]
         film = frames_of_first if first == 0 else None
         results += _play(agent, protocol, seeds, first, film)
+        on_episodes(count)
     return results
 
 
@@ -67,8 +92,10 @@ def _play(
     first: int,
     film: list[np.ndarray] | None,
 ) -> list[EpisodeResult]:
-    worlds = [make_env(protocol.env, seed) for seed in seeds]
+    worlds: list[gymnasium.Env] = []
     try:
+        for seed in seeds:
+            worlds.append(make_env(protocol.env, seed))
         frames = np.stack([env.reset(seed=s)[0] for env, s in zip(worlds, seeds, strict=True)])
         device = agent.device if agent else torch.device("cpu")
         rng = torch.Generator(device)
@@ -104,10 +131,10 @@ def _actions(
     state: State | None,
     rng: torch.Generator,
     greedy: bool,
-    worlds: list,
+    worlds: list[gymnasium.Env],
 ) -> tuple[np.ndarray, State | None]:
     if agent is None:
-        num_actions = int(worlds[0].action_space.n)
+        num_actions = int(worlds[0].action_space.n)  # type: ignore[attr-defined]
         drawn = torch.randint(num_actions, (len(frames),), generator=rng)
         return drawn.numpy(), None
     observed = rearrange(torch.from_numpy(frames), "b h w c -> b c h w").to(agent.device)

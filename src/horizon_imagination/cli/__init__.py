@@ -10,6 +10,11 @@ from horizon_imagination.version import __version__
 
 COMMANDS: dict[str, tuple[str, str]] = {
     "train": ("train", "train an agent; the same command again resumes the run"),
+    "evaluate": ("evaluate", "play episodes with a stated protocol and store every one"),
+    "record": ("record", "write a dataset, played at random or by a trained agent"),
+    "info": ("info", "parameters, memory and FLOPs of a config beside the paper's"),
+    "presets": ("presets", "list the named configurations"),
+    "envs": ("envs", "list the worlds that are known by name"),
     "schedule": ("schedule", "draw and print sampling schedules side by side"),
     "study": ("study", "the paper's studies: actions, imagination"),
 }

@@ -91,7 +91,16 @@ def _tokenizer(agent: Agent, replay: Replay, streams: Streams, guard: Guard) -> 
         "tokenizer",
         agent.config.tokenizer.learner,
         sample=lambda n: replay.frames(n, streams["replay"]).to(agent.device),
-        loss=_in_precision(agent, partial(tokenizer_loss, agent.tokenizer, _perceptual(agent))),
+        loss=_in_precision(
+            agent,
+            partial(
+                tokenizer_loss,
+                agent.tokenizer,
+                _perceptual(agent),
+                agent.config.tokenizer.latent_noise,
+                streams["tokenizer"],
+            ),
+        ),
         parameters=_groups(agent, ["tokenizer"], frozenset()),
         guard=guard,
     )

@@ -6,9 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import nn
 
-from horizon_imagination.agent import Agent
+from horizon_imagination.agent import Agent, build_networks
 from horizon_imagination.config import Config, EnvConfig
 from horizon_imagination.data import Store, validate
 from horizon_imagination.envs import make_env
@@ -92,20 +91,24 @@ def evaluation_env(
     return config.env
 
 
-def not_waiting(config: Config, frozen: frozenset[str]) -> Config:
-    """A schedule that does not wait for a tokenizer that has nothing to learn."""
+def resting(config: Config, frozen: frozenset[str]) -> Config:
+    """A frozen tokenizer takes no steps, and nobody waits for it."""
     if "tokenizer" not in frozen:
         return config
-    world_model, controller = config.world_model, config.controller
-    wait = world_model.learner.first_epoch - config.tokenizer.learner.first_epoch
-    earlier: list[Any] = []
-    for section in (world_model, controller):
-        learner = section.learner
-        last = None if learner.last_epoch is None else max(0, learner.last_epoch - wait)
-        first = max(0, learner.first_epoch - wait)
-        moved = dataclasses.replace(learner, first_epoch=first, last_epoch=last)
-        earlier.append(dataclasses.replace(section, learner=moved))
-    return dataclasses.replace(config, world_model=earlier[0], controller=earlier[1])
+    wait = config.world_model.learner.first_epoch - config.tokenizer.learner.first_epoch
+    return dataclasses.replace(
+        config,
+        tokenizer=_learner(config.tokenizer, steps=0),
+        world_model=_earlier(config.world_model, wait),
+        controller=_earlier(config.controller, wait),
+    )
+
+
+def _earlier(section: Any, epochs: int) -> Any:
+    own = section.learner
+    last = None if own.last_epoch is None else max(0, own.last_epoch - epochs)
+    first = max(0, own.first_epoch - epochs)
+    return _learner(section, steps=own.steps_per_epoch, first_epoch=first, last_epoch=last)
 
 
 def parse_freeze(text: str) -> tuple[str, ...]:
@@ -117,29 +120,33 @@ def parse_freeze(text: str) -> tuple[str, ...]:
     return names
 
 
+def check_source(config: Config, num_actions: int, run: Path) -> None:
+    """Refuse a run whose tokenizer or denoiser does not fit a config."""
+    source = Agent.load(run, device="cpu")
+    if source.num_actions != num_actions:
+        raise UsageError(
+            f"--init-from {run}: its denoiser knows {source.num_actions} actions, {config.env.id} "
+            f"has {num_actions}; dynamics carry over only between equal sets of actions"
+        )
+    with torch.device("meta"):
+        mine = build_networks(config, num_actions)._asdict()
+    for name in GENERAL:
+        theirs, here = source.networks()[name].state_dict(), mine[name].state_dict()
+        for key in sorted(theirs.keys() | here.keys()):
+            shapes = [tuple(x[key].shape) if key in x else "missing" for x in (theirs, here)]
+            if shapes[0] != shapes[1]:
+                raise UsageError(
+                    f"--init-from {run}: its {name} does not fit ({key} is {shapes[0]} there, "
+                    f"{shapes[1]} here); use the preset and the sizes of that run"
+                )
+
+
 @torch.no_grad()
 def take_over(agent: Agent, run: Path) -> None:
     """Give the agent the tokenizer and the denoiser (the one that dreams) of another run."""
+    check_source(agent.config, agent.num_actions, run)
     source = Agent.load(run, device=str(agent.device))
-    if source.num_actions != agent.num_actions:
-        raise UsageError(
-            f"--init-from {run}: its denoiser knows {source.num_actions} actions, this environment "
-            f"has {agent.num_actions}; dynamics carry over only between equal action sets"
-        )
-    _copy(source.tokenizer, agent.tokenizer, f"--init-from {run}: tokenizer")
+    agent.tokenizer.load_state_dict(source.tokenizer.state_dict())
     for denoiser in (agent.denoiser, agent.denoiser_average):
         if denoiser is not None:
-            _copy(source.dreamer, denoiser, f"--init-from {run}: denoiser")
-
-
-def _copy(source: nn.Module, target: nn.Module, what: str) -> None:
-    theirs, mine = source.state_dict(), target.state_dict()
-    for name in sorted(theirs.keys() | mine.keys()):
-        there = tuple(theirs[name].shape) if name in theirs else "nothing"
-        here = tuple(mine[name].shape) if name in mine else "nothing"
-        if here != there:
-            raise UsageError(
-                f"{what} does not fit: {name} is {there} there and {here} here; use its preset "
-                "and sizes"
-            )
-    target.load_state_dict(theirs)
+            denoiser.load_state_dict(source.dreamer.state_dict())

@@ -4,7 +4,6 @@ import dataclasses
 import shlex
 import sys
 from dataclasses import dataclass
-from importlib.util import find_spec
 from pathlib import Path
 
 import torch
@@ -18,7 +17,7 @@ from horizon_imagination.run.display import Display
 from horizon_imagination.run.folder import Launch, claimed, prepare
 from horizon_imagination.run.logs import make_logs
 from horizon_imagination.run.needs import describe_needs
-from horizon_imagination.run.sources import not_waiting, offline_config, parse_freeze
+from horizon_imagination.run.sources import check_source, offline_config, parse_freeze, resting
 from horizon_imagination.run.trainer import Trainer
 from horizon_imagination.run.watch import Watcher, Watchers
 from horizon_imagination.snapshots import snapshots
@@ -54,8 +53,7 @@ def complete(request: Request) -> tuple[Config, Launch]:
             nothing = dataclasses.replace(config.offline, tokenizer_epochs=0)
             config = dataclasses.replace(config, offline=nothing)
         config = offline_config(config, request.offline, keep_env=request.keep_env)
-    else:
-        config = not_waiting(config, frozenset(frozen))
+    config = resting(config, frozenset(frozen))
     if not config.controller.actor_bias:
         controller = dataclasses.replace(config.controller, actor_bias=actor_bias(config.env.id))
         config = dataclasses.replace(config, controller=controller)
@@ -79,6 +77,8 @@ def train(request: Request) -> int:
     resolve_device(config.runtime.device)
     begins = not snapshots(request.folder)
     actions = num_actions(config, request.offline) if begins or request.dry_run else 0
+    if begins and request.init_from is not None:
+        check_source(config, actions, request.init_from)
     if request.dry_run:
         print(describe_needs(config, actions, request.offline))
         return 0
@@ -128,14 +128,11 @@ def _train(request: Request, config: Config, launch: Launch, display: Display) -
 
 def _pictures(trainer: Trainer) -> list[Watcher]:
     """Film strips now and then, where they are asked for."""
-    if (
-        not trainer.config.training.strips_every
-        or find_spec("horizon_imagination.report.live") is None
-    ):
+    if not trainer.config.training.strips_every:
         return []
-    from horizon_imagination.report.live import LiveStrips
+    from horizon_imagination.report.live import StripWriter
 
-    return [LiveStrips(trainer)]
+    return [StripWriter(trainer)]
 
 
 def _warn_of_the_paper(request: Request, config: Config, display: Display) -> None:

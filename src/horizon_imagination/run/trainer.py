@@ -207,7 +207,7 @@ class Trainer:
         best = self.progress.best_return
         if best is None or score >= best:
             self.progress.best_return = score
-            save_best(self.folder, self.agent, epoch + 1, score)
+            save_best(self.folder, self.agent, self.progress, score)
         if cfg.target_return is not None and score >= cfg.target_return:
             self.progress.reached = score
 
