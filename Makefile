@@ -10,7 +10,7 @@ BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 TORCH  := $(shell sed -n 's/^torch==//p' constraints.txt)
 ANYWHERE := not gpu and not craftium and not network
-HAS_TORCH := import re, torch; v = tuple(map(int, re.findall(r'\d+', torch.__version__)[:2])); assert v >= (2, 11), v
+HAS_TORCH := import importlib.metadata as m; assert tuple(map(int, m.version('torch').split('.')[:2])) >= (2, 11)
 
 .PHONY: demo test test-fast lint types bench docs setup clean
 
@@ -55,7 +55,8 @@ $(READY): pyproject.toml constraints.txt
 		echo "creating $(VENV)"; $(PYTHON) -m venv $$lend $(VENV); fi
 	@$(BIN)/python -c "$(HAS_TORCH)" 2>/dev/null || $(BIN)/python -m pip install -q "torch==$(TORCH)"
 	@{ grep -v '^torch==' constraints.txt; \
-		$(BIN)/python -c "import torch; print('torch==' + torch.__version__)"; } > $(VENV)/constraints.txt
+		$(BIN)/python -c "from importlib.metadata import version as v; print('torch==' + v('torch'))"; \
+	} > $(VENV)/constraints.txt
 	$(BIN)/python -m pip install -q -c $(VENV)/constraints.txt -e ".[dev]"
 	@touch $@
 
