@@ -95,7 +95,7 @@ def resting(config: Config, frozen: frozenset[str]) -> Config:
     """A frozen tokenizer takes no steps, and nobody waits for it."""
     if "tokenizer" not in frozen:
         return config
-    wait = config.world_model.learner.first_epoch - config.tokenizer.learner.first_epoch
+    wait = max(0, config.world_model.learner.first_epoch - config.tokenizer.learner.first_epoch)
     return dataclasses.replace(
         config,
         tokenizer=_learner(config.tokenizer, steps=0),

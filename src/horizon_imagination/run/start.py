@@ -75,18 +75,20 @@ def train(request: Request) -> int:
     """Train or resume; the exit status."""
     config, launch = complete(request)
     resolve_device(config.runtime.device)
-    begins = not snapshots(request.folder)
-    actions = num_actions(config, request.offline) if begins or request.dry_run else 0
-    if begins and request.init_from is not None:
-        check_source(config, actions, request.init_from)
+    needs = ""
+    if request.dry_run or not snapshots(request.folder):
+        actions = num_actions(config, request.offline)
+        if request.init_from is not None:
+            check_source(config, actions, request.init_from)
+        needs = describe_needs(config, actions, request.offline)
     if request.dry_run:
-        print(describe_needs(config, actions, request.offline))
+        print(needs)
         return 0
     with claimed(request.folder):
         prepare(request.folder, config, launch)
         display = Display()
-        if begins:
-            display.note(describe_needs(config, actions, request.offline))
+        if needs:
+            display.note(needs)
             _warn_of_the_paper(request, config, display)
         return _train(request, config, launch, display)
 
