@@ -8,7 +8,7 @@ that the loop can be captured as one graph.
 import torch
 import torch.nn.functional as F
 from einops import rearrange, repeat
-from jaxtyping import Int
+from jaxtyping import Bool, Int
 from torch import Tensor
 
 from horizon_imagination.engine.draws import Draws, Sampler, choose
@@ -139,6 +139,6 @@ def imagine_windowed(
     return Imagined(torch.stack(frames if record else [z]), torch.stack(actions))
 
 
-def real_frames(real: Flags, frames: int) -> Flags:
+def real_frames(real: Flags, frames: int) -> Bool[Tensor, "batch {frames}"]:
     """The flags of a context, continued over imagined frames, which are all real."""
     return F.pad(real, (0, frames - real.shape[1]), value=True)

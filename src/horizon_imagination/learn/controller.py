@@ -120,7 +120,7 @@ class ControllerLoss:
         terminated = dice < chance
         return Outcome(symexp(out[..., 0]), terminated, until_first_end(terminated))
 
-    def values(self, start: Start, z: Latents) -> Float[Tensor, "batch time"]:
+    def values(self, start: Start, z: Latents) -> Float[Tensor, "batch time+1"]:
         """Symlog values of the last context frame and every imagined one."""
         seen = torch.cat([start.z, z], dim=1)
         real = torch.cat([start.mask, start.mask.new_ones(z.shape[:2])], dim=1)

@@ -23,13 +23,13 @@ class Guard:
     def __init__(self, folder: Path, every: int) -> None:
         self.folder, self.every = folder, every
         self._watched: list[tuple[str, int, str, Tensor]] = []
-        self._batches: dict[tuple[str, int], Any] = {}
+        self._batches: dict[tuple[str, int], list[Any]] = {}
         self._checks = 0
 
     def watch(self, learner: str, step: int, loss: Tensor, batch: Any) -> None:
-        """Remember a loss and the batch it came from."""
+        """Remember a loss and the batch, or the piece of one, that it came from."""
         self._watched.append((learner, step, "loss", loss.detach().isfinite()))
-        self._batches[learner, step] = batch
+        self._batches.setdefault((learner, step), []).append(batch)
 
     def watch_gradient(self, learner: str, step: int, module: str, norm: Tensor) -> None:
         """Remember the norm of a module's gradient."""
@@ -55,7 +55,12 @@ class Guard:
     def _save(self, learner: str, step: int) -> Path:
         path = self.folder / f"not-finite-{learner}-{step}.safetensors"
         path.parent.mkdir(parents=True, exist_ok=True)
-        tensors = dict(_tensors(self._batches[learner, step], "batch"))
+        pieces = self._batches[learner, step]
+        tensors = dict(
+            pair
+            for i, piece in enumerate(pieces)
+            for pair in _tensors(piece, f"batch.{i}" if len(pieces) > 1 else "batch")
+        )
         save_file({k: v.detach().cpu().contiguous() for k, v in tensors.items()}, path)
         return path
 

@@ -15,8 +15,10 @@ Metrics = dict[str, Tensor]
 
 
 class Term(NamedTuple):
-    """A part of a loss: a sum and the number of things summed, so that means add up exactly
-    over pieces of a batch."""
+    """A part of a loss: a sum and the number of things summed.
+
+    Pieces of a batch count equally, each with the mean over its own things.
+    """
 
     total: Tensor
     count: Tensor

@@ -1,0 +1,329 @@
+"""The controller's losses by hand, by brute force, and by what must not matter."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from numbered_world import config, learners
+from told_world import ACTIONS, CONTEXT, make_loss, make_start
+
+import horizon_imagination.learn.controller as controller_module
+from horizon_imagination.config import ControllerConfig, ImaginationConfig
+from horizon_imagination.imagination import Imagined, policy_entries
+from horizon_imagination.learn.learner import sum_terms
+from horizon_imagination.schedules import horizon_schedule
+
+H, BATCH = 5, 12
+ENDS = [99, 3, 99, 1, 5, 99, 2, 99, 4, 99, 99, 99]
+"""Index of the frame that is an end; 99: none."""
+
+
+def symlog(x):
+    return math.copysign(math.log1p(abs(x)), x)
+
+
+def symexp(x):
+    return math.copysign(math.expm1(abs(x)), x)
+
+
+def by_hand(loss, actions):
+    """Actor, entropy and critic terms in the told world, in plain Python."""
+    cfg = loss.config
+    values = [symexp(v) for v in loss.critic.table[CONTEXT - 1 :].tolist()]
+    returns, steps = {}, []
+    for b, row in enumerate(actions.tolist()):
+        last = min(ENDS[b], H)  # the step into the end is the last that counts
+        g = values[H]
+        for t in reversed(range(H)):
+            reward = loss.reward.table[t + 1, row[t]].item()
+            ended = t + 1 == ENDS[b]
+            blend = (1 - cfg.lambda_) * values[t + 1] + cfg.lambda_ * g
+            g = reward + (0 if ended else cfg.discount * blend)
+            returns[b, t] = g
+        steps += [(b, t) for t in range(last)]
+    low, high = np.percentile([returns[s] for s in steps], [5, 95])
+    scale = high - low
+    log_probs = loss.actor.table[CONTEXT - 1 :].log_softmax(-1)
+    actor = entropy = critic = 0.0
+    for b, t in steps:
+        advantage = (returns[b, t] - values[t]) / max(1, scale)
+        actor -= advantage * log_probs[t, actions[b, t]].item()
+        entropy -= sum(math.exp(p) * p for p in log_probs[t].tolist())
+        critic += (symlog(values[t]) - symlog(returns[b, t])) ** 2
+    return {
+        "actor": actor / len(steps), "entropy": entropy / len(steps),
+        "critic": critic / len(steps), "scale": scale, "steps": len(steps),
+    }  # fmt: skip
+
+
+def told_loss():
+    return make_loss(H, BATCH, end_at=ENDS)
+
+
+def check_told_world():
+    loss, start = told_loss(), make_start(BATCH)
+    actions = loss.imagine(start).actions[-1]
+    assert len(actions.unique()) == ACTIONS
+    loss.rng.manual_seed(1)
+    losses = loss(start)
+    expected = by_hand(loss, actions)
+    means = {name: (term.total / term.count).item() for name, term in losses.terms.items()}
+    for name, value in means.items():
+        assert value == pytest.approx(expected[name], rel=1e-3), name
+    assert loss.return_scale.item() == pytest.approx(expected["scale"], rel=1e-3)
+    assert losses.terms["critic"].count == expected["steps"]
+    assert losses.terms["actor"].count == 2 * expected["steps"], "moving and clean entries"
+    assert losses.terms["entropy"].weight == -loss.config.entropy_weight
+
+
+def test_all_terms_equal_the_hand_calculation():
+    check_told_world()
+
+
+real_judge, real_values, real_entries, real_until = (
+    controller_module.ControllerLoss.judge,
+    controller_module.ControllerLoss.values,
+    controller_module.entry_logits,
+    controller_module.until_first_end,
+)
+
+
+def late_rewards(self, start, imagined):
+    out = real_judge(self, start, imagined)
+    return out._replace(reward=out.reward.roll(1, dims=1))
+
+
+def late_ends(self, start, imagined):
+    out = real_judge(self, start, imagined)
+    return out._replace(terminated=out.terminated.roll(1, dims=1))
+
+
+def late_values(self, start, z):
+    return real_values(self, start, z).roll(-1, dims=1)
+
+
+def late_logits(actor, plan, schedule, context, mask, imagined):
+    logits = real_entries(actor, plan, schedule, context, mask, imagined)
+    return logits.roll(1, dims=0)
+
+
+def valid_too_short(terminated):
+    return real_until(terminated) & ~terminated
+
+
+@pytest.mark.parametrize(
+    "where,name,bug",
+    [
+        (controller_module.ControllerLoss, "judge", late_rewards),
+        (controller_module.ControllerLoss, "judge", late_ends),
+        (controller_module.ControllerLoss, "values", late_values),
+        (controller_module, "entry_logits", late_logits),
+        (controller_module, "until_first_end", valid_too_short),
+    ],
+)
+def test_a_shift_by_one_step_fails(where, name, bug, monkeypatch):
+    monkeypatch.setattr(where, name, bug)
+    with pytest.raises(AssertionError):
+        check_told_world()
+
+
+def test_the_first_action_is_the_policys_at_the_last_context_frame():
+    loss, start = told_loss(), make_start(BATCH)
+    with torch.no_grad():
+        loss.actor.table.fill_(0)
+        loss.actor.table[CONTEXT - 1, 2] = 50
+        loss.actor.table[CONTEXT - 2, 1] = 50
+        loss.actor.table[CONTEXT, 0] = 50
+    actions = loss.imagine(start).actions
+    assert (actions[:, :, 0] == 2).all() and (actions[-1, :, 1] == 0).all()
+
+
+def test_values_are_those_of_the_last_context_frame_and_every_imagined_one():
+    loss, start = told_loss(), make_start(BATCH)
+    values = loss.values(start, loss.imagine(start).z[-1])
+    assert torch.equal(values, loss.critic.table[CONTEXT - 1 :].expand(BATCH, H + 1))
+
+
+def test_the_return_scale_starts_at_the_first_range_and_follows_slowly():
+    loss, start = told_loss(), make_start(BATCH)
+    scales = []
+    for seed in (1, 2):
+        loss.rng.manual_seed(seed)
+        actions = loss.imagine(start).actions[-1]
+        loss.rng.manual_seed(seed)
+        loss(start)
+        scales.append(by_hand(loss, actions)["scale"])
+    expected = 0.995 * scales[0] + 0.005 * scales[1]
+    assert scales[0] != pytest.approx(scales[1], rel=1e-3)
+    assert loss.return_scale.item() == pytest.approx(expected, rel=1e-5)
+
+
+@pytest.mark.parametrize("clean_level", [True, False])
+def test_the_loss_equals_brute_force_over_every_row(tmp_path, clean_level):
+    """Real networks, a sub-frame budget, short contexts: every row evaluated, then masked."""
+    cfg = config(
+        controller=ControllerConfig(
+            context=5, network=config().controller.network, clean_level=clean_level
+        ),
+        imagination=ImaginationConfig(horizon=6, budget=4, decay_horizon=2.5),
+    )
+    agent, made = learners(tmp_path, cfg)
+    for network in (agent.actor, agent.critic, agent.reward):
+        torch.nn.init.normal_(network.head.weight, std=1.0)
+    loss, start = made.controller_loss, made.controller.sample(8)
+    assert not start.mask.all()
+    loss.rng.manual_seed(3)
+    imagined = loss.imagine(start)
+    outcome = loss.judge(start, imagined)
+    assert outcome.terminated.any() and outcome.valid.any() and not outcome.valid.all()
+    raw = loss.values(start, imagined.z[-1])
+    values = torch.tensor([[symexp(v) for v in row] for row in raw.tolist()])
+    returns = controller_module.lambda_returns(
+        outcome.reward, outcome.terminated, values, discount=0.99, lambda_=0.95
+    )
+    low, high = np.percentile(returns[outcome.valid].numpy(), [5, 95])
+    advantage = (returns - values[:, :-1]) / max(1, high - low)
+    schedule = horizon_schedule(6, 4, 2.5)
+    entries = policy_entries(schedule, clean_level=clean_level)
+    actor, entropy, count = torch.zeros(()), torch.zeros(()), 0
+    ahead = torch.ones(8, 5, dtype=torch.bool)
+    for row in range(len(schedule)):
+        tau = torch.cat([torch.ones(5), schedule[row, :-1]]).expand(8, -1)
+        seen = torch.cat([start.z, imagined.z[row, :, :-1]], dim=1)
+        logits, _ = agent.actor(seen, tau, None, torch.cat([start.mask, ahead], dim=1))
+        log_probs = logits[:, 4:].log_softmax(-1)
+        counted = outcome.valid & entries[row]
+        chosen = log_probs.gather(-1, imagined.actions[row].clamp(min=0)[..., None])[..., 0]
+        actor = actor - (chosen * advantage * counted).sum()
+        entropy = entropy - ((log_probs.exp() * log_probs).sum(-1) * counted).sum()
+        count += int(counted.sum())
+    parameters = list(agent.actor.parameters())
+    brute = torch.autograd.grad((actor - 0.001 * entropy) / count, parameters)
+
+    loss.rng.manual_seed(3)
+    terms = loss(start).terms
+    assert terms["actor"].count == count == terms["entropy"].count
+    torch.testing.assert_close(terms["actor"].total, actor, atol=1e-4, rtol=1e-4)
+    torch.testing.assert_close(terms["entropy"].total, entropy, atol=1e-4, rtol=1e-4)
+    for a, b in zip(torch.autograd.grad(sum_terms(terms), parameters), brute, strict=True):
+        torch.testing.assert_close(a, b, atol=1e-5, rtol=1e-3)
+
+
+def gradients(loss, twist):
+    loss.denoiser.twist = twist
+    loss.rng.manual_seed(5)
+    loss.return_scale = torch.tensor(torch.nan)
+    loss.actor.zero_grad()
+    loss.critic.zero_grad()
+    sum_terms(loss(make_start(BATCH)).terms).backward()
+    networks = (loss.actor, loss.critic)
+    return [p.grad.clone() for n in networks for p in n.parameters() if p.grad is not None]
+
+
+@pytest.mark.parametrize("engine", ["window", "plain"])
+def test_nothing_after_the_first_end_trains_anything(engine):
+    """Two worlds that differ only from the end frame on give the same gradients."""
+    loss = make_loss(
+        H, BATCH, told=False, end_at=ENDS, budget=4, decay_horizon=3.0, engine=engine,
+        controller={"entropy_weight": 0.5},
+    )  # fmt: skip
+    index, ends = torch.arange(H + 1), torch.tensor(ENDS)[:, None]
+    same = torch.zeros(BATCH, H + 1)
+    plain = gradients(loss, same)
+    assert len(plain) == len(list(loss.actor.parameters())) + len(list(loss.critic.parameters()))
+    after = gradients(loss, torch.where(index >= ends, 0.9, same))
+    for a, b in zip(plain, after, strict=True):
+        torch.testing.assert_close(a, b, atol=1e-7, rtol=1e-5)
+    before = gradients(loss, torch.where((index >= ends - 1) & (index > 0), 0.9, same))
+    assert max((a - b).abs().max() for a, b in zip(plain, before, strict=True)) > 1e-4
+
+
+def test_the_critic_sees_clean_frames_alone_and_each_term_trains_its_own_network():
+    loss = make_loss(H, BATCH, told=False, budget=3, decay_horizon=2.0)
+    seen = []
+    loss.critic.register_forward_pre_hook(lambda _, args: seen.append(args))
+    loss.rng.manual_seed(1)
+    imagined = loss.imagine(make_start(BATCH))
+    loss.rng.manual_seed(1)
+    terms = loss(make_start(BATCH)).terms
+    assert len(seen) == 1 and seen[0][1] is None
+    assert torch.equal(seen[0][0][:, CONTEXT:], imagined.z[-1])
+    for name, other in (("actor", loss.critic), ("entropy", loss.critic), ("critic", loss.actor)):
+        found = torch.autograd.grad(
+            terms[name].total, list(other.parameters()), retain_graph=True, allow_unused=True
+        )
+        assert all(g is None for g in found), name
+
+
+def bandit(reward):
+    """One decision: the context, an action, a frame."""
+    loss = make_loss(1, ACTIONS, told=False, controller={"clean_level": False})
+    loss.reward.table = torch.tensor([[0.0] * ACTIONS, reward])
+    return loss
+
+
+def test_the_policy_gradient_of_a_bandit_is_that_of_the_expected_reward():
+    reward = torch.tensor([1.0, -2.0, 0.5])
+    loss, start = bandit(reward.tolist()), make_start(ACTIONS)
+    parameters = list(loss.actor.parameters())
+    every_action = torch.arange(ACTIONS).view(1, ACTIONS, 1).expand(2, -1, -1)
+    imagined = Imagined(torch.zeros(2, ACTIONS, 1, 3, 4, 4), every_action)
+    valid = torch.ones(ACTIONS, 1, dtype=torch.bool)
+    probs = loss.actor(start.z)[0][0, -1].softmax(-1)
+    # Each action's sample gradient, weighted by its probability: the expectation, exactly.
+    weighted = reward * probs.detach()
+    terms, _ = loss.actor_terms(start, imagined, weighted[:, None], valid)
+    sampled = torch.autograd.grad(terms["actor"].total, parameters, allow_unused=True)
+    exact = torch.autograd.grad(-(probs * reward).sum(), parameters, allow_unused=True)
+    for a, b in zip(sampled, exact, strict=True):
+        assert (a is None) == (b is None)
+        if a is not None:
+            torch.testing.assert_close(a, b, atol=1e-6, rtol=1e-4)
+    assert terms["actor"].count == ACTIONS
+
+
+def test_the_controller_learns_the_best_arm():
+    batch = 16
+    loss = make_loss(
+        4, batch, told=False, budget=2, decay_horizon=2.0, engine="window",
+        controller={"entropy_weight": 0.001},
+    )  # fmt: skip
+    loss.reward.table = torch.tensor([[-1.0, 1.0, 0.0]]).expand(5, -1)
+    parameters = [*loss.actor.parameters(), *loss.critic.parameters()]
+    optimizer = torch.optim.Adam(parameters, lr=1e-2)
+    start, lengths = make_start(batch), []
+    for _ in range(40):
+        losses = loss(start)
+        optimizer.zero_grad()
+        sum_terms(losses.terms).backward()
+        optimizer.step()
+        lengths.append(losses.metrics["imagined_return"].item())
+    assert sum(lengths[:3]) / 3 < 2.5 and sum(lengths[-5:]) / 5 > 3.5  # the best is 4
+
+
+def test_without_reward_the_entropy_term_alone_raises_entropy():
+    loss, start = make_loss(3, 4, told=False, controller={"entropy_weight": 1.0}), make_start(4)
+    loss.reward.table = torch.zeros(4, ACTIONS)
+
+    def entropy():
+        probs = loss.actor(start.z)[0][:, -1].softmax(-1)
+        return -(probs * probs.log()).sum(-1).mean()
+
+    before = entropy().item()
+    optimizer = torch.optim.SGD(loss.actor.parameters(), lr=0.1)
+    for _ in range(5):
+        term = loss(start).terms["entropy"]
+        optimizer.zero_grad()
+        sum_terms({"entropy": term}).backward()
+        optimizer.step()
+    assert entropy() > before
+
+
+def test_the_figures_tell_what_was_imagined():
+    loss, start = told_loss(), make_start(BATCH)
+    metrics = loss(start).metrics
+    steps = [min(end, H) for end in ENDS]
+    assert metrics["imagined_length"].item() == pytest.approx(sum(steps) / BATCH)
+    assert metrics["ended"].item() == pytest.approx(sum(end <= H for end in ENDS) / BATCH)
+    assert metrics["late_changes"] == 0, "autoregressive actions settle at once"
