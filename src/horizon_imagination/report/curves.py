@@ -4,7 +4,7 @@ import io
 import os
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,7 +32,7 @@ class Line:
     smooth: int = 1
     """Window of the moving average; above 1 the raw curve stays visible, pale."""
     marker: str = ""
-    style: str = "-"
+    style: Literal["-", ":"] = "-"
     deviation: NDArray[np.float64] | None = None
     """Half the height of a band around the curve."""
 
@@ -47,6 +47,8 @@ class Chart:
     logarithmic: bool = False
     levels: dict[str, float] = field(default_factory=dict)
     """Named horizontal lines."""
+    legend: bool = True
+    """Name the curves in the chart."""
 
     @property
     def drawable(self) -> bool:
@@ -101,7 +103,7 @@ def draw_chart(axes: "Axes", chart: Chart) -> None:
         spine.set_visible(side in ("left", "bottom"))
         spine.set_color(INK)
     named = [line for line in chart.lines if line.label and len(line.x)]
-    if named:
+    if named and chart.legend:
         axes.legend(fontsize=8, frameon=False, labelcolor=INK, loc="best")
 
 

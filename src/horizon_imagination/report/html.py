@@ -170,7 +170,7 @@ def _config(record: RunRecord) -> list[str]:
     return [
         page.folded(
             f"Configuration: {len(rows)} differences from {base}",
-            page.table(["field", "change"], rows, numeric=9),
+            page.table(["field", "change"], rows, numeric=None),
         )
     ]
 

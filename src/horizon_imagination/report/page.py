@@ -33,6 +33,7 @@ figcaption{color:var(--soft);font-size:.88rem;padding:.4rem .2rem 0;max-width:46
 th,td{text-align:left;padding:.28rem .9rem .28rem 0;border-bottom:1px solid var(--line);
 vertical-align:top}th{color:var(--soft);font-weight:600;font-size:.84rem}
 td.n,th.n{text-align:right;font-variant-numeric:tabular-nums;white-space:nowrap}
+td:first-child{white-space:nowrap}.words td{white-space:normal;min-width:8rem}
 code{font:.86em ui-monospace,SFMono-Regular,Menlo,Consolas,monospace}
 details{margin:.5rem 0}summary{cursor:pointer;color:var(--accent)}
 .bar{display:inline-block;height:.75em;border-radius:3px;background:var(--accent);opacity:.75}
@@ -80,14 +81,16 @@ def numbers(items: Sequence[tuple[str, str]]) -> str:
     return f'<div class="numbers">{cells}</div>' if items else ""
 
 
-def table(header: Sequence[str], rows: Iterable[Sequence[str]], numeric: int = 1) -> str:
-    """A table; columns from `numeric` on hold numbers."""
+def table(header: Sequence[str], rows: Iterable[Sequence[str]], numeric: int | None = 1) -> str:
+    """A table; columns from `numeric` on hold numbers, none if it is all words."""
+    words = " words" if numeric is None else ""
+    numeric = len(header) if numeric is None else numeric
     head = "".join(_cell("th", cell, i >= numeric) for i, cell in enumerate(header))
     body = "".join(
         "<tr>" + "".join(_cell("td", cell, i >= numeric) for i, cell in enumerate(row)) + "</tr>"
         for row in rows
     )
-    return f'<div class="wide"><table><tr>{head}</tr>{body}</table></div>'
+    return f'<div class="wide{words}"><table><tr>{head}</tr>{body}</table></div>'
 
 
 def folded(summary: str, content: str) -> str:
@@ -124,6 +127,12 @@ def film(address: str, caption: str = "") -> str:
 def swatch(colour: str, label: str) -> Markup:
     """A name beside its colour."""
     return Markup(f'<span class="swatch" style="background:{colour}"></span>{escape(label)}')
+
+
+def legend(colours: dict[str, str]) -> str:
+    """What the colours of several charts mean."""
+    names = " &nbsp; ".join(swatch(colour, label) for label, colour in colours.items())
+    return f"<p>{names}</p>"
 
 
 def bar(share: float) -> Markup:

@@ -14,9 +14,7 @@ from horizon_imagination.report.strips import Strip
 ENCODERS = ("libx264", "libopenh264", "mpeg4")
 
 
-def write_video(
-    path: Path, frames: Sequence[Picture], fps: float = 4.0
-) -> None:
+def write_video(path: Path, frames: Sequence[Picture], fps: float = 4.0) -> None:
     """Write frames as a film that browsers play, at once or not at all."""
     try:
         import av

@@ -1,0 +1,188 @@
+"""Suites: scores, comparisons and verdicts by hand; pages of unfinished and published ones."""
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+
+from horizon_imagination.cli import report as report_command
+from horizon_imagination.errors import UsageError
+from horizon_imagination.metrics.published import Curve
+from horizon_imagination.report.suite import (
+    Suite,
+    SuiteRun,
+    published_suite,
+    read_suite,
+    scores_csv,
+)
+from horizon_imagination.report.suite_claims import BOXING, CHOP, GOPHER, claims, compare
+from horizon_imagination.report.suite_figures import mean_line, suite_charts
+
+
+def flat_run(env, config, seed, level, steps=1000, seconds=None) -> SuiteRun:
+    """A run whose return never changes."""
+    points = np.arange(100, steps + 1, 100)
+    return SuiteRun(
+        env, config, seed, Curve(points, np.full(len(points), float(level))), 1000, 64, seconds
+    )
+
+
+def flat_suite(levels: dict[tuple[str, str], list[float]], seconds=None) -> Suite:
+    runs = [
+        flat_run(env, config, seed, level, seconds=(seconds or {}).get(config))
+        for (env, config), found in levels.items()
+        for seed, level in enumerate(found)
+    ]
+    return Suite("flat", runs, len(runs))
+
+
+def verdicts(suite: Suite) -> list[str]:
+    return [claim.verdict for claim in claims(suite, resamples=50)]
+
+
+def test_a_score_is_the_mean_of_the_last_tenth():
+    curve = Curve(np.array([10, 50, 91, 100]), np.array([9.0, 9.0, 2.0, 4.0]))
+    run = SuiteRun("catch", "ar", 0, curve, 100, 64)
+    assert run.score() == 3.0
+    assert run.score(50) == 9.0
+    assert run.score(89) == 9.0, "no episode ended in the last tenth: the latest before counts"
+    assert run.score(5) is None
+
+
+def test_a_run_that_broke_off_does_not_hold_up_the_others():
+    runs = [flat_run("catch", "ar", seed, 1.0) for seed in range(4)]
+    suite = Suite("s", [*runs, flat_run("catch", "ar", 4, -1.0, steps=200)], 5)
+    assert suite.common_step("catch", ["ar"]) == 1000
+    assert suite.scores("catch", "ar") == dict.fromkeys(range(4), 1.0)
+    assert suite.scores("catch", "ar", 200)[4] == -1.0
+
+
+def test_one_world_is_compared_in_its_own_returns():
+    suite = flat_suite({("catch", "a"): [1, 1, 1], ("catch", "b"): [0, 0, 0]})
+    found = compare(suite, "a", "b", resamples=50)
+    assert found is not None and found.unit == "return" and found.runs == 3
+    assert found.difference.estimate == found.difference.low == 1.0
+    assert found.improvement.estimate == 1.0
+    assert compare(suite, "a", "missing", resamples=50) is None
+
+
+def test_several_worlds_are_compared_between_random_and_human_or_best():
+    levels = {("catch", "a"): [1.0] * 4, (BOXING, "a"): [12.1] * 4}
+    levels |= {("catch", "b"): [-0.75] * 4, (BOXING, "b"): [0.1] * 4}
+    found = compare(flat_suite(levels), "a", "b", resamples=50)
+    assert found is not None and found.unit == "scaled score"
+    assert found.difference.estimate == pytest.approx(1.0)
+
+
+def test_verdicts_follow_the_intervals():
+    good, bad = [50.0, 51, 52, 53], [1.0, 2, 3, 4]
+    held = {(BOXING, "hi-4-16"): good, (BOXING, "ar"): bad, (BOXING, "naive-4-16"): bad}
+    held |= {(GOPHER, "hi-4-16"): bad, (GOPHER, "naive-4-16"): good}
+    held |= {(CHOP, "hi-4-32"): good, (CHOP, "hi-4-16"): good, (CHOP, "ar"): bad}
+    assert verdicts(flat_suite(held)) == [
+        "supported",
+        "not contradicted",
+        "supported",
+        "contradicted",
+        "no data",
+    ]
+    few = flat_suite({key: scores[:2] for key, scores in held.items()})
+    assert verdicts(few)[:4] == ["too few runs"] * 4
+    assert verdicts(flat_suite({("catch", "other"): good})) == ["no data"] * 5
+
+
+def test_a_loss_in_one_world_is_named_though_the_mean_holds():
+    levels = {(BOXING, "hi-4-16"): [90.0, 91, 92], (BOXING, "ar"): [1.0, 2, 3]}
+    levels |= {(GOPHER, "hi-4-16"): [300.0, 301, 302], (GOPHER, "ar"): [900.0, 901, 902]}
+    assert f"below ar on {GOPHER}" in claims(flat_suite(levels), resamples=50)[0].numbers
+
+
+def test_hours_are_compared_per_step():
+    levels = {("catch", "ar"): [0.0], ("catch", "hi-4-16"): [0.0]}
+    suite = flat_suite(levels, seconds={"ar": 54.0, "hi-4-16": 36.0})
+    claim = claims(suite)[-1]
+    assert claim.verdict == "supported" and "ar / hi-4-16 1.50" in claim.numbers
+
+
+def test_the_mean_of_seeds_does_not_jump_where_one_has_its_last_episode():
+    early, late = flat_run("catch", "a", 0, 0.0, steps=900), flat_run("catch", "a", 1, 1.0)
+    line = mean_line([early, late], "a", "black")
+    assert np.allclose(line.y, 0.5) and line.x[-1] == 1000
+    assert line.deviation is not None and np.allclose(line.deviation, 0.5)
+    broken = flat_run("catch", "a", 2, 5.0, steps=300)
+    assert mean_line([early, late, broken], "a", "black").y[-1] == 0.5
+
+
+def test_published_runs_say_what_the_paper_says():
+    found = published_suite()
+    assert len(found.envs()) == 8 and len(found.runs) == 200
+    assert [claim.verdict for claim in claims(found, resamples=200)] == [
+        "not contradicted",
+        "supported",
+        "supported",
+        "supported",
+        "no data",
+    ]
+    costs = {run.config: run.frames_per_imagination for run in found.runs}
+    assert costs["ar"] == 64 and costs["hi-4-16"] == 120 and costs["hi-4-32"] == 181
+
+
+@pytest.fixture
+def suite_folder(run_folder, tmp_path):
+    """Two settings that have begun, one that has not, in a world of the paper and another."""
+    runs = []
+    for env in ("catch", BOXING):
+        for config in ("ar", "hi-4-16"):
+            for seed in range(2):
+                name = f"{env.replace('/', '-')}-{config}-{seed}"
+                shutil.copytree(run_folder, tmp_path / "suite" / name)
+                entry = {"name": name, "env": env, "config": config, "seed": seed}
+                runs.append(entry | {"folder": name})
+    runs.append({"name": "x", "env": "catch", "config": "ar", "seed": 2, "folder": "not-yet"})
+    description = {"name": "two settings", "runs": runs}
+    (tmp_path / "suite" / "suite.json").write_text(json.dumps(description))
+    return tmp_path / "suite"
+
+
+def test_an_unfinished_suite_has_a_report_with_figures_and_scores(suite_folder):
+    assert report_command.main([str(suite_folder)]) == 0
+    page = (suite_folder / "report.html").read_text()
+    assert "8 of 9 runs have begun" in page and "too few runs" in page
+    assert (suite_folder / "curves.png").read_bytes().startswith(b"\x89PNG")
+    assert "<svg" in (suite_folder / "curves.svg").read_text()
+    lines = (suite_folder / "scores.csv").read_text().splitlines()
+    assert len(lines) == 1 + 8 and lines[0].startswith("source,env,config,seed,final_return")
+
+
+def test_published_curves_lie_below_ours_up_to_the_same_step(suite_folder):
+    suite = read_suite(suite_folder)
+    assert suite.expected == 9
+    runs = [run if run.env != BOXING else flat_run(BOXING, run.config, run.seed, 1.0, 20_000)
+            for run in suite.runs]  # fmt: skip
+    charts = suite_charts(Suite("s", runs, 8), published_suite())
+    boxing = next(chart for chart in charts if chart.title == BOXING)
+    assert [line.label for line in boxing.lines][:2] == ["ar, published", "ar"]
+    assert max(boxing.lines[0].x) <= 20_000 and boxing.lines[0].style == ":"
+    assert boxing.levels == {"human": 12.1}
+    assert [line.label for line in charts[0].lines] == ["ar", "hi-4-16"]
+
+
+def test_every_run_has_a_line_of_scores():
+    text = scores_csv([flat_suite({("catch", "a"): [0.25]}, seconds={"a": 12.5})])
+    assert text.splitlines()[1] == "flat,catch,a,0,0.25,1000,1000,12.5,64,"
+
+
+def test_bad_suites_are_refused_in_one_line(suite_folder, tmp_path):
+    with pytest.raises(UsageError, match="name at least one run or suite"):
+        report_command.main([])
+    with pytest.raises(UsageError, match="reported alone"):
+        report_command.main([str(suite_folder), str(tmp_path)])
+    for name in ("config.json", "metrics.jsonl"):
+        for path in suite_folder.glob(f"*/{name}"):
+            path.unlink()
+    with pytest.raises(UsageError, match="no finished episode yet"):
+        report_command.main([str(suite_folder)])
+    (suite_folder / "suite.json").write_text('{"runs": [{"env": 3}]}')
+    with pytest.raises(UsageError, match="is damaged"):
+        read_suite(suite_folder)
