@@ -28,8 +28,8 @@ test-fast: lint
 	$(BIN)/python -m pytest -q -m "$(ANYWHERE) and not slow and not compiled"
 
 lint: $(READY)
-	$(BIN)/ruff check .
-	$(BIN)/ruff format --check .
+	$(BIN)/ruff check src tests benchmarks
+	$(BIN)/ruff format --check src tests benchmarks
 
 types: $(READY)
 	$(BIN)/pyright
