@@ -15,6 +15,7 @@ import numpy as np
 import torch
 from einops import rearrange
 from jaxtyping import UInt8
+from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
@@ -146,9 +147,13 @@ class Agent:
     def load(cls, folder: Path | str, device: str = "auto") -> "Agent":
         """The agent of a run (its best snapshot, else its latest) or of a snapshot folder."""
         folder = agent_folder(Path(folder))
-        about = json.loads((folder / DESCRIPTION).read_text())
+        try:
+            about = json.loads((folder / DESCRIPTION).read_text())
+            weights = load_file(folder / WEIGHTS)
+        except (OSError, ValueError, SafetensorError) as error:
+            raise UsageError(f"the snapshot {folder} cannot be read: {error}") from error
         agent = cls(from_json(about["config"]), about["num_actions"], resolve_device(device))
-        agent.load_weights(load_file(folder / WEIGHTS))
+        agent.load_weights(weights)
         return agent
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
@@ -101,9 +102,9 @@ def load_snapshot(
         state = json.loads((folder / STATE).read_text())
         tensors = load_file(folder / TRAINING)
         agent.load_weights(load_file(folder / WEIGHTS))
-    except (OSError, ValueError, RuntimeError) as error:
-        if isinstance(error, UsageError):
-            raise
+    except UsageError:
+        raise
+    except (OSError, ValueError, SafetensorError) as error:
         raise UsageError(f"the snapshot {folder} cannot be read: {error}") from error
     state["env"] = join_arrays(state["env"], tensors)
     progress = Progress(**state)

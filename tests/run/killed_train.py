@@ -1,7 +1,7 @@
 """`horizon train`, killed by itself at a point: killed_train.py POINT EPOCH ARGUMENTS…
 
-The points are stages of an epoch (after their second step), `metrics` (the line is written, the
-snapshot is not), `snapshot` (half of its largest file is written) and `publish` (all is written,
+The points are stages of an epoch (once two steps are done), `metrics` (the line is written, the
+snapshot is not), `snapshot` (half of a file of it is written) and `publish` (all is written,
 nothing renamed).
 """
 
@@ -9,44 +9,45 @@ import os
 import signal
 import sys
 
+from safetensors.torch import save_file
+
 from horizon_imagination import checkpoint
 from horizon_imagination.cli import main
-from horizon_imagination.run import display, logs
-
-point, epoch = sys.argv[1], int(sys.argv[2])
+from horizon_imagination.run import display, logs, start
 
 
 def die(*_):
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-class Doomed(display.Display):
-    def step(self, count=1):
-        super().step(count)
-        if (self.name, self.at) == (point, epoch) and self.done >= 2:
-            die()
-
-
-class DoomedMetrics(logs.MetricsFile):
-    def epoch(self, number, metrics):
-        super().epoch(number, metrics)
-        if (point, number) == ("metrics", epoch):
-            die()
-        if number == epoch and point == "snapshot":
-            checkpoint.save_file = half_a_file
-        if number == epoch and point == "publish":
-            checkpoint.publish = die
-
-
 def half_a_file(tensors, path):
-    from safetensors.torch import save_file
-
     save_file(tensors, path)
     os.truncate(path, os.path.getsize(path) // 2)
     die()
 
 
-import horizon_imagination.run.start as start  # noqa: E402
+def doom(point, last):
+    """Arrange for the end."""
 
-start.Display, logs.MetricsFile = Doomed, DoomedMetrics
-sys.exit(main(["train", *sys.argv[3:]]))
+    class Doomed(display.Display):
+        def step(self, count=1):
+            super().step(count)
+            if (self.name, self.at) == (point, last) and self.done >= 2:
+                die()
+
+    class DoomedMetrics(logs.MetricsFile):
+        def epoch(self, epoch, metrics):
+            super().epoch(epoch, metrics)
+            if (point, epoch) == ("metrics", last):
+                die()
+            if (point, epoch) == ("snapshot", last):
+                checkpoint.save_file = half_a_file
+            if (point, epoch) == ("publish", last):
+                checkpoint.publish = die
+
+    start.Display, logs.MetricsFile = Doomed, DoomedMetrics
+
+
+if __name__ == "__main__":
+    doom(sys.argv[1], int(sys.argv[2]))
+    sys.exit(main(["train", *sys.argv[3:]]))

@@ -1,0 +1,163 @@
+"""`horizon evaluate` and `horizon record`: a stated protocol, datasets that appear whole."""
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+
+from horizon_imagination.agent import Agent
+from horizon_imagination.config import AtariConfig, EnvConfig
+from horizon_imagination.data import Store, validate
+from horizon_imagination.evaluate import EpisodeResult, Protocol, evaluate
+from horizon_imagination.run.evaluation import published, summary, told
+from horizon_imagination.run.record import Recording, record
+
+
+@pytest.fixture
+def run(trained, tmp_path):
+    """A copy that may be written to."""
+    return shutil.copytree(trained, tmp_path / "run")
+
+
+def test_every_episode_is_stored_with_the_protocol_and_repeats(run, command):
+    for _ in range(2):
+        status, out, _ = command(f"evaluate {run} --episodes 6 --seed 3 --envs 4")
+        assert status == 0
+        assert "6 episodes of catch, seed 3, 4 at once" in out
+        assert "sampled from the policy" in out and "random -0.75, best 1" in out
+        (path,) = (run / "evaluations").iterdir()  # the same protocol, the same file
+        found = json.loads(path.read_text())
+        episodes = found["episodes"]
+        assert len(episodes) == 6 and len({x["seed"] for x in episodes}) == 6
+        assert found["summary"]["mean"] == np.mean([x["total_reward"] for x in episodes])
+        assert found["trained"] == {"epoch": 4, "env_steps": 140}
+        path.rename(run / "before.json") if not (run / "before.json").exists() else None
+    before = json.loads((run / "before.json").read_text())
+    assert before["episodes"] == found["episodes"]
+
+
+def test_sampled_and_greedy_are_two_files_and_said_so(run, command):
+    command(f"evaluate {run} --episodes 2")
+    _, out, _ = command(f"evaluate {run} --episodes 2 --greedy")
+    assert "the most probable one" in out
+    assert len(list((run / "evaluations").iterdir())) == 2
+
+
+def test_a_film_of_the_first_episode_can_be_had(run, command, tmp_path):
+    av = pytest.importorskip("av")
+    status, _, _ = command(f"evaluate {run} --episodes 2 --video {tmp_path / 'film.mp4'}")
+    assert status == 0
+    with av.open(str(tmp_path / "film.mp4")) as film:
+        assert sum(1 for _ in film.decode(video=0)) == 8  # seven steps, eight frames
+
+
+@pytest.mark.parametrize(
+    "line,said",
+    [
+        ("{tmp}/nothing", "does not exist"),
+        ("{tmp}", "holds no snapshot yet"),
+        ("{run} --episodes 0", "at least 1"),
+        ("{run} --env.size 64", "evaluate it where it was trained"),
+        ("{run} --env cach", "did you mean catch?"),
+    ],
+)
+def test_bad_input_is_one_line(line, said, command, run, tmp_path):
+    (tmp_path / "empty").mkdir()
+    line = line.replace("{tmp}/nothing", str(tmp_path / "no")).replace("{run}", str(run))
+    status, _, err = command("evaluate " + line.replace("{tmp}", str(tmp_path / "empty")))
+    assert status == 2 and len(err.splitlines()) == 1 and said in err
+
+
+def test_a_deterministic_policy_plays_the_same_whatever_plays_beside_it(trained):
+    agent = Agent.load(trained, "cpu")
+    env = agent.config.env
+    alone, together = (evaluate(agent, Protocol(env, 5, 1, True, n)) for n in (1, 5))
+    assert alone == together
+
+
+def test_the_summary_has_robust_means_and_landmarks():
+    played = [EpisodeResult(i, x, 7, "terminated") for i, x in enumerate([0.0, 10.0, 20.0, 130.0])]
+    protocol = Protocol(EnvConfig(id="ALE/Boxing-v5"), 4, 0, False)
+    found = summary(protocol, played)
+    assert found["mean"] == 40.0 and found["median"] == 15.0 == found["interquartile_mean"]
+    low, high = found["mean_interval"]
+    assert 0 <= low < 40 < high <= 130
+    assert found["human_normalized"] == pytest.approx((40 - 0.1) / (12.1 - 0.1))
+
+
+def test_the_published_curve_is_read_at_the_same_number_of_steps():
+    early, late = (published("ALE/Boxing-v5", steps) for steps in (20_000, 100_000))
+    assert "hi-4-16" in late and late["hi-4-16"]["mean"] > early["hi-4-16"]["mean"]
+    assert published("catch", 100_000) == {}
+    content = {
+        "summary": summary(
+            Protocol(EnvConfig(), 1, 0, False), [EpisodeResult(0, 1.0, 7, "terminated")]
+        ),
+        "published": late,
+        "trained": {"env_steps": 100_000},
+    }
+    assert any("hi-4-16 at 100,000 steps" in line for line in told(content))
+
+
+def test_the_atari_protocol_is_stated():
+    env = EnvConfig(id="ALE/Boxing-v5", atari=AtariConfig(sticky=0.25, max_noops=7))
+    said = " ".join(Protocol(env, 10, 0, False).lines())
+    assert "up to 7 no-ops (in steps)" in said and "sticky 0.25" in said
+
+
+def test_a_random_recording_is_a_sealed_and_good_dataset(dataset):
+    assert validate(dataset) == []
+    store = Store.open(dataset)
+    assert len(store.episodes) == 10 and store.num_steps == 70
+    assert store.frame_shape == (3, 32, 32) and store.env_id == "catch"
+    assert set(np.unique(store.action)) == {0, 1, 2}
+    assert store.episodes[0].info == {"policy": "random"}
+
+
+def test_an_agent_records_in_its_own_world_and_steps_are_counted(command, trained, tmp_path):
+    status, out, _ = command(f"record --agent {trained} --steps 30 --out {tmp_path / 'data'}")
+    assert status == 0 and "30 steps" in out
+    store = Store.open(tmp_path / "data")
+    assert store.num_steps == 30 and store.frame_shape == (3, 32, 32)
+    assert store.episodes[-1].ended == "truncated" and validate(tmp_path / "data") == []
+
+
+def test_a_greedy_recording_takes_the_actions_that_the_agent_takes(trained, tmp_path):
+    agent = Agent.load(trained, "cpu")
+    what = Recording(env=agent.config.env, out=tmp_path / "data", episodes=2, greedy=True)
+    store = Store.open(record(what, agent))
+    for episode in store.episodes:
+        agent.reset()
+        for row in range(episode.start, episode.start + episode.num_steps):
+            observation = store.frames[row].transpose(1, 2, 0)
+            assert agent.act(observation, greedy=True) == store.action[row]
+
+
+def test_an_interrupted_recording_leaves_nothing(tmp_path):
+    def stop(ended):
+        if ended:
+            raise KeyboardInterrupt
+
+    what = Recording(env=EnvConfig(id="catch"), out=tmp_path / "data", episodes=5)
+    with pytest.raises(KeyboardInterrupt):
+        record(what, None, stop)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "line,said",
+    [
+        ("--env catch --out {tmp}/x", "--episodes N or --steps N"),
+        ("--env catch --episodes 1 --steps 3 --out {tmp}/x", "one of them"),
+        ("--env catch --episodes 0 --out {tmp}/x", "at least 1"),
+        ("--episodes 1 --out {tmp}/x", "--env ID"),
+        ("--env catch --episodes 1 --out {tmp}", "exists already"),
+        ("--agent {trained} --env.size 48 --episodes 1 --out {tmp}/x", "where it was trained"),
+    ],
+)
+def test_bad_recordings_are_refused_in_one_line(line, said, command, trained, tmp_path):
+    line = line.replace("{tmp}", str(tmp_path)).replace("{trained}", str(trained))
+    status, _, err = command(f"record {line}")
+    assert status == 2 and len(err.splitlines()) == 1 and said in err
+    assert list(tmp_path.iterdir()) == []
