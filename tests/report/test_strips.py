@@ -140,6 +140,7 @@ def test_samplers_share_noise_and_first_action(agent, store):
 def test_schedules_differ_only_in_how_they_denoise(agent, store):
     around = make_scene(agent, store, count=1, horizon=5, seed=0)
     schedules = named_schedules(("horizon", "pyramidal"), 5, (5, 8), (1.0, 2.5))
+    assert "pyramidal, budget 3" not in named_schedules(("full", "pyramidal"), 5, (3,), (1.0,))
     assert list(schedules) == [
         "budget 5, decay 1",
         "budget 5, decay 2.5",
@@ -161,6 +162,8 @@ def test_schedules_differ_only_in_how_they_denoise(agent, store):
 def test_impossible_schedules_and_foreign_data_are_refused_in_one_line(agent, store, tmp_path):
     with pytest.raises(UsageError, match="decay_horizon must lie in"):
         named_schedules(("horizon",), 5, (5,), (9.0,))
+    with pytest.raises(UsageError, match="pyramidal schedule needs a budget"):
+        named_schedules(("pyramidal",), 5, (3,), (1.0,))
     other = Store.create(tmp_path / "other", (3, 16, 16), 3, "other")
     with pytest.raises(UsageError, match="the agent expects"):
         make_scene(agent, other, count=1, horizon=5, seed=0)

@@ -5,6 +5,8 @@ from horizon_imagination.report.records import RunRecord
 
 RETURN, EVALUATION = "env/return", "evaluation/return"
 IMAGINED = "controller/imagined_return"
+MOST_NAMED = 4
+"""Runs up to which a chart has a legend of its own."""
 
 
 def colour_of(place: int) -> str:
@@ -114,7 +116,17 @@ def compare_charts(records: list[RunRecord]) -> list[Chart]:
         ]
         levels = records[0].landmarks() if one_world and key in (RETURN, EVALUATION) else {}
         loss = title.endswith("loss")
-        charts.append(Chart(title, lines, records[0].horizontal, logarithmic=loss, levels=levels))
+        charts.append(
+            Chart(
+                title,
+                lines,
+                records[0].horizontal,
+                logarithmic=loss,
+                levels=levels,
+                # The table above names every colour.
+                legend=len(records) <= MOST_NAMED,
+            )
+        )
     return charts
 
 

@@ -91,7 +91,10 @@ def schedule_strips(
 def named_schedules(
     kinds: tuple[Kind, ...], horizon: int, budgets: tuple[int, ...], decays: tuple[float, ...]
 ) -> dict[str, Schedule]:
-    """Schedules by a name that says all; a decay horizon matters to the Horizon schedule only."""
+    """Schedules by a name that says all; a decay horizon matters to the Horizon schedule only.
+
+    The pyramidal schedule is left out where the budget does not allow it, unless it is alone.
+    """
     found: dict[str, Schedule] = {}
     with as_usage_error():
         for kind in kinds:
@@ -100,9 +103,9 @@ def named_schedules(
                     for decay in decays:
                         name = f"budget {budget}, decay {decay:g}"
                         found[name] = horizon_schedule(horizon, budget, decay)
-                elif kind == "pyramidal":
+                elif kind == "pyramidal" and (budget >= horizon or kinds == ("pyramidal",)):
                     found[f"pyramidal, budget {budget}"] = pyramidal_schedule(horizon, budget)
-                else:
+                elif kind == "full":
                     found[f"full, budget {budget}"] = full_sequence_schedule(horizon, budget)
     return found
 

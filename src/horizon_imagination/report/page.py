@@ -18,7 +18,7 @@ h1{font-size:1.6rem;line-height:1.2;margin:.4rem 0 .2rem}
 h2{font-size:1.15rem;margin:2.2rem 0 .6rem;padding-top:.4rem;border-top:1px solid var(--line)}
 h3{font-size:1rem;margin:1.2rem 0 .4rem}
 p{margin:.3rem 0 .7rem;max-width:46rem}.soft{color:var(--soft);font-size:.92rem}
-.numbers{display:grid;grid-template-columns:repeat(auto-fit,minmax(135px,1fr));
+.numbers{display:grid;grid-template-columns:repeat(auto-fit,minmax(148px,1fr));
 gap:.7rem;margin:1rem 0}
 .number,.chart,.picture{background:var(--card);border:1px solid var(--line);border-radius:10px}
 .number{padding:.6rem .8rem}.number b{display:block;font-size:1.35rem;line-height:1.25;
