@@ -126,7 +126,7 @@ def _half_budget(suite: Suite, resamples: int) -> Claim:
     below = [one.envs[0] for one in each if one and one.runs >= FEWEST and one.difference.high < 0]
     if not below or len(each) == 1:
         return judged
-    return replace(judged, numbers=f"{judged.numbers}; but below ar on {', '.join(below)}")
+    return replace(judged, numbers=f"{judged.numbers}; below ar on {', '.join(below)}")
 
 
 def _chop(suite: Suite, resamples: int) -> Claim:
