@@ -1,0 +1,91 @@
+"""The paper preset: every learner takes a step at the published sizes on the CPU."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+import torch
+
+from horizon_imagination.agent import Agent
+from horizon_imagination.data import Replay, Store
+from horizon_imagination.errors import UsageError
+from horizon_imagination.learn.guard import Guard
+from horizon_imagination.learn.latents import LatentCache
+from horizon_imagination.learn.streams import Streams
+from horizon_imagination.presets import PRESETS, replaced
+from horizon_imagination.run.learners import make_learners
+
+ACTIONS = 18
+
+
+def smaller_batches(config, size):
+    """The preset with everything as published but the size of its batches."""
+    sections = {
+        name: {"learner": dataclasses.replace(getattr(config, name).learner, batch_size=size)}
+        for name in ("tokenizer", "world_model", "controller")
+    }
+    sections["tokenizer"]["perceptual"] = "none"  # its weights are fetched apart
+    sections["runtime"] = {"device": "cpu", "precision": "float32"}
+    return replaced(config, **sections)
+
+
+def recorded(folder):
+    store = Store.create(folder, (3, 64, 64), ACTIONS, "noise")
+    rng = np.random.default_rng(0)
+    store.begin(rng.integers(256, size=(3, 64, 64), dtype=np.uint8))
+    for step in range(39):
+        frame = rng.integers(256, size=(3, 64, 64), dtype=np.uint8)
+        store.add(step % ACTIONS, step % 3 - 1.0, step == 38, False, frame)
+    return store
+
+
+@pytest.fixture
+def made(tmp_path):
+    cfg = smaller_batches(PRESETS["paper"][1], 1)
+    agent = Agent(cfg, ACTIONS, torch.device("cpu"))
+    store = recorded(tmp_path / "data")
+    latents = LatentCache(store, agent.encode, agent.device)
+    latents.refresh()
+    streams = Streams(0, agent.device)
+    return agent, make_learners(
+        agent, Replay(store, cfg.replay), latents, streams, Guard(tmp_path, every=1)
+    )
+
+
+@pytest.mark.slow
+def test_every_learner_takes_a_step_at_the_papers_sizes(made):
+    agent, learners = made
+    assert agent.config.imagination.horizon == 32
+    before = {name: value.clone() for name, value in agent.weights().items()}
+    for learner in learners.in_order():
+        metrics = learner.step()
+        assert all(value.isfinite() for value in metrics.values()), learner.name
+    after = agent.weights()
+    for network in agent.networks():
+        moved = [
+            name
+            for name in before
+            if name.startswith(f"{network}.") and not torch.equal(before[name], after[name])
+        ]
+        assert moved, network
+
+
+def test_missing_perceptual_weights_are_a_clear_error(tmp_path, monkeypatch):
+    monkeypatch.setenv("HORIZON_CACHE", str(tmp_path / "empty"))
+    cfg = replaced(
+        PRESETS["paper"][1],
+        tokenizer={"channels": 8, "norm_groups": 4},
+        denoiser={"layers": 1, "heads": 1},
+    )
+    assert cfg.tokenizer.perceptual == "vgg16"
+    agent = Agent(cfg, ACTIONS, torch.device("cpu"))
+    store = recorded(tmp_path / "data")
+    latents = LatentCache(store, agent.encode, agent.device)
+    with pytest.raises(UsageError, match="horizon weights get vgg16"):
+        make_learners(
+            agent,
+            Replay(store, cfg.replay),
+            latents,
+            Streams(0, agent.device),
+            Guard(tmp_path, every=1),
+        )
