@@ -114,6 +114,9 @@ class TokenizerConfig:
     norm_groups: int = 32
     perceptual: Literal["vgg16", "vgg19", "none"] = "vgg16"
     """The feature network of the perceptual loss."""
+    latent_noise: float = 0.0
+    """Uniform noise of this half-width on the latents the decoder learns from: makes latents use
+    their range, so that small errors of imagination stay small in pixels."""
     learner: LearnerConfig = LearnerConfig(
         batch_size=32, steps_per_epoch=300, first_epoch=10, weight_decay=0.05, betas=(0.9, 0.95)
     )

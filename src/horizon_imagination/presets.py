@@ -28,6 +28,7 @@ SMALL_TOKENIZER = TokenizerConfig(
     latent_channels=4,
     norm_groups=8,
     perceptual="none",
+    latent_noise=0.1,
     learner=LearnerConfig(
         batch_size=32, steps_per_epoch=100, last_epoch=4, learning_rate=2e-3, weight_decay=0.0,
         betas=(0.9, 0.95),
@@ -48,7 +49,7 @@ DEMO = Config(
         normalize=True,
         ema=0.99,
     ),
-    reward=RecurrentConfig(cnn_channels=32, cnn_out_channels=16, hidden=128, normalize=True),
+    reward=RecurrentConfig(cnn_channels=16, cnn_out_channels=16, hidden=128, normalize=True),
     world_model=WorldModelConfig(
         segment_length=9,
         horizon_times=0.8,
@@ -60,10 +61,10 @@ DEMO = Config(
     controller=ControllerConfig(
         discount=0.97,
         entropy_weight=0.02,
-        context=4,
-        network=RecurrentConfig(cnn_channels=32, cnn_out_channels=16, hidden=128, normalize=True),
+        context=8,
+        network=RecurrentConfig(cnn_channels=16, cnn_out_channels=16, hidden=128, normalize=True),
         learner=LearnerConfig(
-            batch_size=32, steps_per_epoch=40, first_epoch=35, learning_rate=1e-3,
+            batch_size=64, steps_per_epoch=40, first_epoch=35, learning_rate=5e-4,
         ),
     ),
     imagination=ImaginationConfig(horizon=8, budget=4, decay_horizon=2.0),
@@ -78,8 +79,14 @@ DEMO = Config(
         target_return=0.97,
         strips_every=20,
     ),
-    runtime=RuntimeConfig(threads=2),
+    runtime=RuntimeConfig(precision="float32", threads=2),
 )  # fmt: skip
+
+FOG = dataclasses.replace(
+    DEMO,
+    env=EnvConfig(id="fog"),
+    imagination=ImaginationConfig(horizon=8, budget=4, decay_horizon=2.0, context=8),
+)
 
 DEBUG = Config(
     env=EnvConfig(id="catch", size=32),
@@ -125,6 +132,7 @@ PRESETS: dict[str, tuple[str, Config]] = {
         Config(env=EnvConfig(id="ALE/Boxing-v5")),
     ),
     "demo": ("catch, learned in minutes on two CPU cores", DEMO),
+    "fog": ("catch in fog, which needs memory, on two CPU cores", FOG),
     "debug": ("every part of the agent at toy size: seconds on a CPU, learns nothing", DEBUG),
 }
 

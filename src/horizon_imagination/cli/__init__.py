@@ -12,10 +12,14 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "train": ("train", "train an agent; the same command again resumes the run"),
     "evaluate": ("evaluate", "play episodes with a stated protocol and store every one"),
     "record": ("record", "write a dataset, played at random or by a trained agent"),
+    "data": ("data", "look at, check and import datasets: info, validate, import"),
+    "report": ("report", "a self-contained page about a run, several runs or a suite"),
+    "strip": ("strip", "film strips of imagined futures, by sampler or by schedule"),
     "info": ("info", "parameters, memory and FLOPs of a config beside the paper's"),
     "presets": ("presets", "list the named configurations"),
     "envs": ("envs", "list the worlds that are known by name"),
     "schedule": ("schedule", "draw and print sampling schedules side by side"),
+    "weights": ("weights", "get and list the weights of pretrained networks"),
     "study": ("study", "the paper's studies: actions, imagination"),
 }
 """Command -> (module in this package, one line of help)."""

@@ -5,7 +5,7 @@ import hashlib
 import torch
 from torch import Tensor
 
-PURPOSES = ("replay", "world_model", "imagination", "collect")
+PURPOSES = ("replay", "tokenizer", "world_model", "imagination", "collect")
 
 
 class Streams:

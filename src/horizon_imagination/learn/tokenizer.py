@@ -6,6 +6,7 @@ import torch
 from jaxtyping import UInt8
 from torch import Tensor
 
+from horizon_imagination.flow import uniform_noise
 from horizon_imagination.learn.learner import Losses, Term
 from horizon_imagination.models.tokenizer import Tokenizer, to_images
 
@@ -13,11 +14,16 @@ from horizon_imagination.models.tokenizer import Tokenizer, to_images
 def tokenizer_loss(
     tokenizer: Tokenizer,
     perceptual: Callable[[Tensor, Tensor], Tensor] | None,
+    latent_noise: float,
+    rng: torch.Generator,
     frames: UInt8[Tensor, "batch channel height width"],
 ) -> Losses:
-    """Reconstruct frames through the latents."""
+    """Reconstruct frames through the latents, shaken a little if asked."""
     images = to_images(frames)
-    rebuilt = tokenizer.decode_images(tokenizer.encode_images(images)).float()
+    z = tokenizer.encode_images(images)
+    if latent_noise:
+        z = z + latent_noise * uniform_noise(*z.shape, rng=rng)
+    rebuilt = tokenizer.decode_images(z).float()
     error = (rebuilt - images).square().mean(dim=(1, 2, 3))
     count = torch.tensor(float(len(frames)), device=frames.device)
     terms = {"reconstruction": Term(error.sum(), count)}
