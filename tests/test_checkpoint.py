@@ -67,6 +67,7 @@ def test_arrays_of_any_type_come_back_as_they_were():
         "flag": np.array([True, False]),
         "wide": np.array([2**63 + 5], dtype=np.uint64),
         "inner": {"x": np.array([1.5, np.nan], dtype=np.float32), "n": 4, "none": None},
+        "layers": [{"frame": np.ones((2, 2), np.uint8)}, {"lives": 3}],
     }
     plain, arrays = split_arrays(tree, "env")
     back = join_arrays(json.loads(json.dumps(plain)), arrays)
@@ -74,6 +75,8 @@ def test_arrays_of_any_type_come_back_as_they_were():
         assert back[name].dtype == tree[name].dtype
         np.testing.assert_array_equal(back[name], tree[name])
     np.testing.assert_array_equal(back["inner"]["x"], tree["inner"]["x"])
+    np.testing.assert_array_equal(back["layers"][0]["frame"], tree["layers"][0]["frame"])
+    assert back["layers"][1] == {"lives": 3}
     assert back["inner"]["n"] == 4 and back["inner"]["none"] is None
 
 

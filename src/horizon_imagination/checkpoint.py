@@ -135,18 +135,22 @@ def _restore_optimizer(learner: Learner, tensors: dict[str, Tensor]) -> None:
 
 
 def split_arrays(tree: Any, name: str) -> tuple[Any, dict[str, Tensor]]:
-    """A nested dictionary as JSON with references, and its arrays by reference."""
+    """Nested dictionaries and lists as JSON with references, and their arrays by reference."""
     if isinstance(tree, np.ndarray):
         return {"$array": name, "dtype": str(tree.dtype)}, {name: _tensor(tree)}
-    if isinstance(tree, dict):
-        parts = {key: split_arrays(value, f"{name}/{key}") for key, value in tree.items()}
-        arrays = {k: v for _, found in parts.values() for k, v in found.items()}
-        return {key: part for key, (part, _) in parts.items()}, arrays
-    return tree, {}
+    if not isinstance(tree, dict | list):
+        return tree, {}
+    entries = tree.items() if isinstance(tree, dict) else enumerate(tree)
+    parts = {key: split_arrays(value, f"{name}/{key}") for key, value in entries}
+    arrays = {k: v for _, found in parts.values() for k, v in found.items()}
+    plain = {key: part for key, (part, _) in parts.items()}
+    return (plain if isinstance(tree, dict) else list(plain.values())), arrays
 
 
 def join_arrays(tree: Any, tensors: dict[str, Tensor]) -> Any:
     """The inverse of `split_arrays`."""
+    if isinstance(tree, list):
+        return [join_arrays(value, tensors) for value in tree]
     if isinstance(tree, dict):
         if "$array" in tree:
             return tensors[tree["$array"]].numpy().view(tree["dtype"]).copy()

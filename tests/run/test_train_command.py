@@ -1,6 +1,8 @@
 """`horizon train` from the outside: what it writes, says and refuses."""
 
 import json
+import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -141,6 +143,29 @@ def test_an_interrupt_says_how_to_resume(command, tmp_path, monkeypatch):
     status, _, err = command(f"{DEBUG} --out {folder}")
     assert status == 130
     assert f"epoch-000002 is good; resume with: horizon train --out {folder}" in err
+
+
+@pytest.mark.slow
+def test_a_request_to_end_is_an_interrupt_and_the_run_can_be_resumed(tmp_path):
+    folder = tmp_path / "run"
+    command = [sys.executable, "-m", "horizon_imagination", *DEBUG.split(), "--out", str(folder)]
+    environment = os.environ | {"PYTHONUNBUFFERED": "1"}
+    process = subprocess.Popen(
+        [*command, "--training.epochs", "500"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment,
+    )
+    for line in process.stdout:
+        if line.startswith("epoch") and "3/500" in line:
+            process.send_signal(signal.SIGTERM)
+            break
+    _, err = process.communicate(timeout=120)
+    assert process.returncode == 130 and "resume with: horizon train --out" in err
+    assert "Traceback" not in err
+    done = subprocess.run([*command, "--training.epochs", "5"], capture_output=True, text=True)
+    assert done.returncode == 0 and ("resuming after" in done.stdout or "finished" in done.stdout)
 
 
 def test_offline_training_goes_through_its_three_phases(command, tmp_path, dataset):

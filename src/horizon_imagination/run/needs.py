@@ -33,7 +33,7 @@ def describe_needs(config: Config, num_actions: int, offline: Path | None = None
     weights = memory(config, counted, uses_bfloat16(config.runtime, device))
     disk = snapshot_bytes(config, counted)
     seconds = stage_seconds(config, counted, num_actions, device)
-    stages = ", ".join(f"{name.replace('_', ' ')} {clock(x)}" for name, x in seconds.items())
+    stages = ", ".join(f"{name.replace('_', ' ')} {span(x)}" for name, x in seconds.items())
     networks = ", ".join(f"{name} {n / 1e6:.2f} M" for name, n in counted.parameters.items())
     precision = "bfloat16" if uses_bfloat16(config.runtime, device) else "float32"
     replay = "" if offline else f"replay of {stored:,} frames {size(replay_bytes(config))}, "
@@ -45,7 +45,7 @@ def describe_needs(config: Config, num_actions: int, offline: Path | None = None
             f"  parameters  {sum(counted.parameters.values()) / 1e6:.2f} M ({networks})",
             f"  memory      about {size(sum(weights.values()))}, estimated ({detail})",
             f"  disk        about {size(total)} ({replay}snapshots {size(disk)})",
-            f"  time        about {clock(sum(seconds.values()))}, estimated, without the "
+            f"  time        about {span(sum(seconds.values()))}, estimated, without the "
             f"environment's own ({stages})",
         ]
     )
@@ -159,6 +159,18 @@ def _timed(
         seconds[learner.name] = time.perf_counter() - before
     store.close()
     return seconds
+
+
+def span(seconds: float) -> str:
+    """A rough time: minutes, hours or days.
+
+    >>> span(75), span(5 * 3600), span(200 * 3600)
+    ('1:15', '5.0 h', '8 days')
+    """
+    if seconds < 3600:
+        return clock(seconds)
+    hours = seconds / 3600
+    return f"{hours:.1f} h" if hours < 72 else f"{hours / 24:.0f} days"
 
 
 def size(count: float) -> str:

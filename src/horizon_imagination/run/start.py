@@ -13,6 +13,7 @@ from horizon_imagination.data import Store
 from horizon_imagination.device import resolve_device
 from horizon_imagination.envs import EnvFailure, actor_bias, make_env
 from horizon_imagination.learn.guard import NotFiniteError
+from horizon_imagination.models.weights import is_installed, load_weights
 from horizon_imagination.run.display import Display
 from horizon_imagination.run.folder import Launch, claimed, prepare
 from horizon_imagination.run.logs import make_logs
@@ -80,7 +81,9 @@ def train(request: Request) -> int:
         actions = num_actions(config, request.offline)
         if request.init_from is not None:
             check_source(config, actions, request.init_from)
-        needs = describe_needs(config, actions, request.offline)
+        needs = describe_needs(config, actions, request.offline) + _warning(request, config)
+        if not request.dry_run:
+            _check_features(config)
     if request.dry_run:
         print(needs)
         return 0
@@ -89,7 +92,6 @@ def train(request: Request) -> int:
         display = Display()
         if needs:
             display.note(needs)
-            _warn_of_the_paper(request, config, display)
         return _train(request, config, launch, display)
 
 
@@ -137,13 +139,21 @@ def _pictures(trainer: Trainer) -> list[Watcher]:
     return [StripWriter(trainer)]
 
 
-def _warn_of_the_paper(request: Request, config: Config, display: Display) -> None:
+def _warning(request: Request, config: Config) -> str:
     slow = resolve_device(config.runtime.device).type == "cpu"
-    if slow and request.preset == "paper":
-        display.note(
-            "warning: the paper preset is made for a GPU and takes very long without one; "
-            "horizon train --preset demo learns in minutes here"
-        )
+    if not slow or request.preset != "paper":
+        return ""
+    return (
+        "\nwarning: the paper preset is made for a GPU and takes very long without one; "
+        "horizon train --preset demo learns in minutes here"
+    )
+
+
+def _check_features(config: Config) -> None:
+    """The perceptual loss needs weights that are fetched apart: say so before anything is made."""
+    name, learner = config.tokenizer.perceptual, config.tokenizer.learner
+    if name != "none" and learner.steps_per_epoch and not is_installed(name):
+        load_weights(name)
 
 
 def _finished(trainer: Trainer) -> str:
