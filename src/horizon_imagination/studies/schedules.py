@@ -4,6 +4,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from torch import Tensor
+
 from horizon_imagination.schedules import (
     autoregressive_schedule,
     frames_in_flight,
@@ -47,7 +49,7 @@ def describe(name: str, schedule: Schedule, context: int) -> str:
     )
 
 
-def draw(panels: Sequence[Sequence[tuple[str, Schedule]]], path: Path) -> None:
+def draw(panels: Sequence[Sequence[tuple[str, Tensor]]], path: Path) -> None:
     """A grid of matrices: one line per kind of schedule, one column per budget."""
     from matplotlib.figure import Figure
 
