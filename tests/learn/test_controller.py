@@ -327,3 +327,16 @@ def test_the_figures_tell_what_was_imagined():
     assert metrics["imagined_length"].item() == pytest.approx(sum(steps) / BATCH)
     assert metrics["ended"].item() == pytest.approx(sum(end <= H for end in ENDS) / BATCH)
     assert metrics["late_changes"] == 0, "autoregressive actions settle at once"
+
+
+@pytest.mark.parametrize("context", [1, 2])
+def test_the_reward_model_begins_where_the_world_model_does(context):
+    loss, start = make_loss(H, BATCH, told=False, context=context), make_start(BATCH)
+    loss.reward.table = torch.zeros(H + context, ACTIONS)
+    seen = []
+    loss.reward.register_forward_pre_hook(lambda _, args: seen.append(args))
+    imagined = loss.imagine(start)
+    loss.judge(start, imagined)
+    z, tau, state, _ = seen[0]
+    assert tau is None and state is None
+    assert torch.equal(z, torch.cat([start.z[:, -context:], imagined.z[-1]], dim=1))

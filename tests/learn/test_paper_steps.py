@@ -89,3 +89,9 @@ def test_missing_perceptual_weights_are_a_clear_error(tmp_path, monkeypatch):
             Streams(0, agent.device),
             Guard(tmp_path, every=1),
         )
+
+
+@pytest.mark.parametrize("name", ["paper", "demo"])
+def test_every_position_met_in_imagination_is_trained(name):
+    cfg = PRESETS[name][1]
+    assert cfg.world_model.segment_length >= cfg.imagination.context + cfg.imagination.horizon

@@ -44,8 +44,8 @@ def dream(
     rng: torch.Generator,
 ) -> Imagined:
     """Imagine what the actor does after a real context."""
-    batch = len(start.z)
-    shape = (batch, schedule.shape[1], *start.z.shape[2:])
+    batch, _, channels, height, width = start.z.shape
+    shape = (batch, schedule.shape[1], channels, height, width)
     draws = draw(shape, len(schedule), actor.head.out_features, sampler, rng)
     with torch.no_grad():
         logits, states = actor(start.z, None, None, start.mask)

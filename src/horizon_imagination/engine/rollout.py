@@ -32,7 +32,8 @@ class WindowedActor:
         draws: Draws,
         schedule: Schedule,
     ) -> None:
-        self.actor, self.sampler, self.state, self.draws = actor, sampler, state, draws
+        self.actor, self.state, self.draws = actor, state, draws
+        self.sampler: Sampler = sampler
         batch, horizon = draws.noise.shape[:2]
         self.schedule = schedule.to(draws.noise)
         self.clean = (schedule == 1).int().cumprod(1).sum(1).tolist()

@@ -14,7 +14,8 @@ from horizon_imagination.learn.guard import Guard
 Metrics = dict[str, Tensor]
 
 
-class Term(NamedTuple):
+@dataclass(frozen=True)
+class Term:
     """A part of a loss: a sum and the number of things summed.
 
     Pieces of a batch count equally, each with the mean over its own things.

@@ -103,7 +103,8 @@ def world_model_loss(
     if denoiser is not None:
         if denoiser.statistics:
             denoiser.statistics.update(batch.z, batch.mask)
-        tau = draw_times(*batch.z.shape[:2], context, cfg, rng)
+        samples, length = batch.mask.shape
+        tau = draw_times(samples, length, context, cfg, rng)
         noise = uniform_noise(*batch.z.shape, rng=rng)
         terms |= denoiser_terms(denoiser, denoiser_cfg, batch, tau, noise)
     means: dict[str, Tensor] = {
