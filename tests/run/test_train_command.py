@@ -39,6 +39,17 @@ def test_the_same_command_says_that_a_finished_run_is_finished(trained, command)
     assert before == {p: p.stat().st_mtime for p in trained.rglob("*.safetensors")}
 
 
+def test_a_run_stops_at_its_target_and_a_higher_one_goes_on(command, tmp_path):
+    folder = tmp_path / "run"
+    line = f"train --preset debug --out {folder} --training.epochs 5 --training.target-return"
+    assert command(f"{line} -2")[0] == 0
+    assert [path.name for path in snapshots(folder)] == ["epoch-000004"]
+    status, out, _ = command(f"{line} -2")
+    assert status == 0 and "stopped at an evaluation of" in out
+    assert command(f"{line} 2")[0] == 0
+    assert [path.name for path in snapshots(folder)] == ["epoch-000005"]
+
+
 def test_a_dry_run_says_what_is_needed_and_writes_nothing(command, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     status, out, _ = command("train --preset debug --dry-run")

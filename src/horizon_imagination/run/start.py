@@ -158,10 +158,12 @@ def _check_features(config: Config) -> None:
 
 def _finished(trainer: Trainer) -> str:
     done, reached = trainer.progress.epoch, trainer.progress.reached
-    how = f", with an evaluation of {reached:.3g}" if reached is not None else ""
+    early = done < trainer.config.training.epochs and reached is not None
+    how = f", stopped at an evaluation of {reached:.3g}" if early else ""
+    further = "--training.target-return" if early else "--training.epochs"
     return (
         f"{trainer.folder} is finished: {done} epochs{how}; horizon evaluate {trainer.folder} "
-        "tells how good it is, a larger --training.epochs goes on"
+        f"tells how good it is, a larger {further} goes on"
     )
 
 
