@@ -31,6 +31,13 @@ class Draws(NamedTuple):
     row_dice: Dice | None
     """[row, batch, time], for samplers that throw again at every row."""
 
+    def of(self, rows: slice) -> "Draws":
+        """Those of some trajectories of the batch."""
+        again = None
+        if self.row_dice is not None:
+            again = Dice(*(part[:, rows] for part in self.row_dice))
+        return Draws(self.noise[rows], Dice(*(part[rows] for part in self.dice)), again)
+
 
 def draw(
     shape: tuple[int, int, int, int, int],

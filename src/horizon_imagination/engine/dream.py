@@ -42,11 +42,13 @@ def dream(
     sampler: Sampler,
     window: bool,
     rng: torch.Generator,
+    draws: Draws | None = None,
 ) -> Imagined:
-    """Imagine what the actor does after a real context."""
+    """Imagine what the actor does after a real context, from these draws or from new ones."""
     batch, _, channels, height, width = start.z.shape
     shape = (batch, schedule.shape[1], channels, height, width)
-    draws = draw(shape, len(schedule), actor.head.out_features, sampler, rng)
+    if draws is None:
+        draws = draw(shape, len(schedule), actor.head.out_features, sampler, rng)
     with torch.no_grad():
         logits, states = actor(start.z, None, None, start.mask)
         first = stable_action(

@@ -10,10 +10,12 @@ from jaxtyping import Float
 from torch import Tensor
 
 from horizon_imagination.config import ControllerConfig, ImaginationConfig
+from horizon_imagination.engine.draws import Draws, draw
 from horizon_imagination.engine.dream import Start, dream
 from horizon_imagination.engine.policy_windows import EntryPlan, entry_logits, entry_plan
 from horizon_imagination.imagination import Imagined, change_count, late_change_rate
 from horizon_imagination.learn.learner import Losses, Term
+from horizon_imagination.learn.ranks import Ranks
 from horizon_imagination.models.actor_critic import Actor, Critic
 from horizon_imagination.models.denoiser import Denoiser
 from horizon_imagination.models.reward import RewardModel
@@ -51,6 +53,7 @@ class ControllerLoss:
     imagination: ImaginationConfig
     rng: torch.Generator
     return_scale: Float[Tensor, ""] = field(default_factory=lambda: torch.tensor(torch.nan))
+    ranks: Ranks = field(default_factory=Ranks)
 
     @cached_property
     def schedule(self) -> Schedule:
@@ -68,6 +71,7 @@ class ControllerLoss:
         for network in (self.actor, self.critic):
             if network.encoder.statistics:
                 network.encoder.statistics.update(start.z, start.mask)
+        batch, start = len(start.z), self.ranks.share(start)
         imagined = self.imagine(start)
         outcome = self.judge(start, imagined)
         raw_values = self.values(start, imagined.z[-1])
@@ -79,7 +83,9 @@ class ControllerLoss:
             discount=self.config.discount,
             lambda_=self.config.lambda_,
         )
-        observed = return_range(returns, outcome.valid)
+        observed = return_range(
+            self.ranks.gather(returns, batch), self.ranks.gather(outcome.valid, batch)
+        )
         self.return_scale = update_return_scale(
             self.return_scale.to(observed), observed, self.config.return_scale_decay
         )
@@ -88,8 +94,17 @@ class ControllerLoss:
         error = (raw_values[:, :-1].float() - symlog(returns)).square()
         terms["critic"] = Term((error * outcome.valid).sum(), outcome.valid.sum())
         metrics |= self.figures(imagined, outcome, returns, values)
-        metrics["critic"] = (terms["critic"].total / terms["critic"].count).detach()
+        metrics["critic"] = self.ranks.mean(terms["critic"].total, terms["critic"].count)
         return Losses(terms, metrics)
+
+    def draw(self, start: Start) -> Draws:
+        """Noise and dice: drawn for the trajectories of all ranks, of which this rank has some."""
+        rows, _, channels, height, width = start.z.shape
+        batch, num_actions = self.ranks.total(rows), self.actor.head.out_features
+        shape = (batch, self.schedule.shape[1], channels, height, width)
+        sampler = self.imagination.sampler
+        drawn = draw(shape, len(self.schedule), num_actions, sampler, self.rng)
+        return drawn.of(self.ranks.rows(batch))
 
     def imagine(self, start: Start) -> Imagined:
         """What the actor does after the contexts."""
@@ -103,6 +118,7 @@ class ControllerLoss:
             sampler=cfg.sampler,
             window=cfg.engine == "window",
             rng=self.rng,
+            draws=self.draw(start),
         )
 
     @torch.no_grad()
@@ -116,8 +132,9 @@ class ControllerLoss:
         out, _ = self.reward(seen, None, None, real)
         out = out[:, k:].float()
         chance = out[..., 1:].softmax(-1)[..., 1]
-        dice = torch.rand(chance.shape, generator=self.rng, device=self.rng.device)
-        terminated = dice < chance
+        shape = self.ranks.total(len(chance)), chance.shape[1]
+        dice = torch.rand(*shape, generator=self.rng, device=self.rng.device)
+        terminated = self.ranks.share(dice) < chance
         return Outcome(symexp(out[..., 0]), terminated, until_first_end(terminated))
 
     def values(self, start: Start, z: Latents) -> Float[Tensor, "batch time+1"]:
@@ -148,23 +165,21 @@ class ControllerLoss:
             "actor": Term(-(gain * counted).sum(), count),
             "entropy": Term((entropy * counted).sum(), count, -self.config.entropy_weight),
         }
-        return terms, {
-            name: (term.total / term.count.clamp(min=1)).detach() for name, term in terms.items()
-        }
+        return terms, {n: self.ranks.mean(term.total, term.count) for n, term in terms.items()}
 
     def figures(
         self, imagined: Imagined, outcome: Outcome, returns: Scalars, values: Tensor
     ) -> dict[str, Tensor]:
         """What one wants to see of an imagination."""
-        valid = outcome.valid
-        count = valid.sum().clamp(min=1)
+        valid, mean = outcome.valid, self.ranks.mean
+        steps, rows = valid.sum(), torch.tensor(len(valid), device=valid.device)
         return {
-            "imagined_return": (outcome.reward * valid).sum(1).mean(),
-            "imagined_length": valid.sum(1).float().mean(),
-            "ended": outcome.terminated.any(1).float().mean(),
-            "lambda_return": (returns * valid).sum() / count,
-            "value": (values[:, :-1] * valid).sum() / count,
+            "imagined_return": mean((outcome.reward * valid).sum(), rows),
+            "imagined_length": mean(steps.float(), rows),
+            "ended": mean(outcome.terminated.any(1).float().sum(), rows),
+            "lambda_return": mean((returns * valid).sum(), steps),
+            "value": mean((values[:, :-1] * valid).sum(), steps),
             "return_scale": self.return_scale,
-            "late_changes": late_change_rate(imagined, self.schedule),
-            "action_changes": change_count(imagined, self.schedule),
+            "late_changes": mean(late_change_rate(imagined, self.schedule) * rows, rows),
+            "action_changes": mean(change_count(imagined, self.schedule) * rows, rows),
         }

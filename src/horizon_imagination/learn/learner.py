@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from horizon_imagination.config import LearnerConfig
 from horizon_imagination.learn.guard import Guard
+from horizon_imagination.learn.ranks import Ranks
 
 Metrics = dict[str, Tensor]
 
@@ -42,10 +43,12 @@ class Learner:
     sample: Callable[[int], Any]
     """Draws a batch of the given size."""
     loss: Callable[[Any], Losses]
+    """Of this rank's rows of a batch; it is handed the whole one."""
     parameters: dict[str, list[nn.Parameter]]
     """Groups by module name; each group's gradient is clipped on its own."""
     guard: Guard
     after_step: Callable[[], None] = lambda: None
+    ranks: Ranks = Ranks()  # noqa: RUF009  (frozen)
     steps: int = 0
     optimizer: torch.optim.Optimizer = field(init=False)
 
@@ -74,12 +77,14 @@ class Learner:
         for _ in range(pieces):
             batch = self.sample(cfg.batch_size // pieces)
             losses = self.loss(batch)
-            loss = sum_terms(losses.terms) / pieces
+            loss = sum_terms(losses.terms, self.ranks) / pieces
             loss.backward()
-            self.guard.watch(self.name, self.steps, loss, batch)
+            # Of all ranks together, so that they stop together.
+            self.guard.watch(self.name, self.steps, self.ranks.sum(loss), batch)
             for name, value in losses.metrics.items():
                 metrics[name] = metrics.get(name, 0) + value.detach() / pieces
         for name, group in self.parameters.items():
+            self.ranks.sum_gradients(group)
             norm = nn.utils.clip_grad_norm_(group, cfg.max_grad_norm)
             self.guard.watch_gradient(self.name, self.steps, name, norm)
             metrics[f"{name}_grad_norm"] = norm.detach()
@@ -90,10 +95,11 @@ class Learner:
         return {f"{self.name}/{key}": value for key, value in metrics.items()}
 
 
-def sum_terms(terms: dict[str, Term]) -> Tensor:
-    """sum of weight * total / count."""
+def sum_terms(terms: dict[str, Term], ranks: Ranks = Ranks()) -> Tensor:  # noqa: B008  (frozen)
+    """sum of weight * total / count: this rank's totals, counts of all ranks."""
+    counts = ranks.sum(torch.stack([term.count for term in terms.values()])).clamp(min=1)
     return torch.stack(
-        [term.weight * term.total / term.count.clamp(min=1) for term in terms.values()]
+        [t.weight * t.total / count for t, count in zip(terms.values(), counts, strict=True)]
     ).sum()
 
 

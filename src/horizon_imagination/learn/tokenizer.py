@@ -8,6 +8,7 @@ from torch import Tensor
 
 from horizon_imagination.flow import uniform_noise
 from horizon_imagination.learn.learner import Losses, Term
+from horizon_imagination.learn.ranks import Ranks
 from horizon_imagination.models.tokenizer import Tokenizer, to_images
 
 
@@ -17,17 +18,19 @@ def tokenizer_loss(
     latent_noise: float,
     rng: torch.Generator,
     frames: UInt8[Tensor, "batch channel height width"],
+    ranks: Ranks = Ranks(),  # noqa: B008  (frozen)
 ) -> Losses:
     """Reconstruct frames through the latents, shaken a little if asked."""
+    batch, frames = len(frames), ranks.share(frames)
     images = to_images(frames)
     z = tokenizer.encode_images(images)
     if latent_noise:
-        z = z + latent_noise * uniform_noise(*z.shape, rng=rng)
+        z = z + latent_noise * ranks.share(uniform_noise(batch, *z.shape[1:], rng=rng))
     rebuilt = tokenizer.decode_images(z).float()
     error = (rebuilt - images).square().mean(dim=(1, 2, 3))
     count = torch.tensor(float(len(frames)), device=frames.device)
     terms = {"reconstruction": Term(error.sum(), count)}
     if perceptual is not None:
         terms["perceptual"] = Term(perceptual(rebuilt, images) * count, count)
-    metrics = {name: term.total.detach() / count for name, term in terms.items()}
+    metrics = {name: ranks.mean(term.total, term.count) for name, term in terms.items()}
     return Losses(terms, metrics)

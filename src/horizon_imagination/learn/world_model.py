@@ -18,6 +18,7 @@ from horizon_imagination.flow import (
     velocity_error,
 )
 from horizon_imagination.learn.learner import Losses, Term
+from horizon_imagination.learn.ranks import Ranks
 from horizon_imagination.models.denoiser import Denoiser
 from horizon_imagination.models.reward import RewardModel
 from horizon_imagination.returns import symlog
@@ -63,7 +64,11 @@ def denoiser_terms(
     return {"denoiser": Term((error * mask).sum(), mask.sum())}
 
 
-def reward_terms(model: RewardModel, batch: Experience) -> tuple[dict[str, Term], dict]:
+def reward_terms(
+    model: RewardModel,
+    batch: Experience,
+    ranks: Ranks = Ranks(),  # noqa: B008  (frozen)
+) -> tuple[dict[str, Term], dict]:
     """Errors of reward and end at every frame that an action of the segment led to."""
     reward, end_logits = model.predict(batch.z)
     led_to = batch.mask.clone()
@@ -81,8 +86,8 @@ def reward_terms(model: RewardModel, batch: Experience) -> tuple[dict[str, Term]
     right = (end_logits.argmax(-1) == ended) & led_to
     missed = (ended == 1) & led_to
     metrics = {
-        "end_accuracy": right.sum() / count.clamp(min=1),
-        "end_recall": (right & missed).sum() / missed.sum().clamp(min=1),
+        "end_accuracy": ranks.mean(right.sum().float(), count),
+        "end_recall": ranks.mean((right & missed).sum().float(), missed.sum()),
     }
     return terms, metrics
 
@@ -95,19 +100,20 @@ def world_model_loss(
     context: int,
     rng: torch.Generator,
     batch: Experience,
+    ranks: Ranks = Ranks(),  # noqa: B008  (frozen)
 ) -> Losses:
     """Denoiser and reward model on the same clean segments; a frozen denoiser is left out."""
     if reward.encoder.statistics:
         reward.encoder.statistics.update(batch.z, batch.mask)
-    terms, metrics = reward_terms(reward, batch)
+    terms, metrics = reward_terms(reward, ranks.share(batch), ranks)
     if denoiser is not None:
         if denoiser.statistics:
             denoiser.statistics.update(batch.z, batch.mask)
         samples, length = batch.mask.shape
         tau = draw_times(samples, length, context, cfg, rng)
         noise = uniform_noise(*batch.z.shape, rng=rng)
-        terms |= denoiser_terms(denoiser, denoiser_cfg, batch, tau, noise)
+        terms |= denoiser_terms(denoiser, denoiser_cfg, *ranks.share((batch, tau, noise)))
     means: dict[str, Tensor] = {
-        name: term.total.detach() / term.count.clamp(min=1) for name, term in terms.items()
+        name: ranks.mean(term.total, term.count) for name, term in terms.items()
     }
     return Losses(terms, means | metrics)
