@@ -116,7 +116,7 @@ def _play(
                 if terminated or truncated:
                     ended = "terminated" if terminated else "truncated"
                     ended = f"failed: {info['failure']}" if "failure" in info else ended
-                    results[i] = EpisodeResult(seeds[i], totals[i], int(lengths[i]), ended)
+                    results[i] = EpisodeResult(seeds[i], float(totals[i]), int(lengths[i]), ended)
                     if i == 0 and film is not None:
                         film.append(frames[0].copy())
         return [results[i] for i in range(len(worlds))]
