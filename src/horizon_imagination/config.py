@@ -273,8 +273,8 @@ class RuntimeConfig:
     """cuda, mps, cpu, or auto for the best there is."""
     precision: Literal["auto", "float32", "bfloat16"] = "auto"
     """Activations of networks: auto is bfloat16 on CUDA, float32 elsewhere."""
-    compile: bool = False
-    """Compile networks with torch.compile."""
+    graphs: bool = False
+    """Capture every training step as a CUDA graph (CUDA only)."""
     threads: int = 0
     """CPU threads; 0 leaves the choice to torch."""
 

@@ -30,7 +30,8 @@ SMALL_TOKENIZER = TokenizerConfig(
     perceptual="none",
     latent_noise=0.1,
     learner=LearnerConfig(
-        batch_size=32, steps_per_epoch=100, last_epoch=4, learning_rate=2e-3, weight_decay=0.0,
+        batch_size=32, steps_per_epoch=100, last_epoch=4, learning_rate=2e-3,
+        final_learning_rate=2e-4, decay_steps=500, weight_decay=0.0,
         betas=(0.9, 0.95),
     ),
 )  # fmt: skip
@@ -51,31 +52,31 @@ DEMO = Config(
     ),
     reward=RecurrentConfig(cnn_channels=16, cnn_out_channels=16, hidden=128, normalize=True),
     world_model=WorldModelConfig(
-        segment_length=9,
+        segment_length=8,
         horizon_times=0.8,
         learner=LearnerConfig(
-            batch_size=32, steps_per_epoch=40, first_epoch=5, learning_rate=1e-3,
+            batch_size=32, steps_per_epoch=40, first_epoch=5, learning_rate=2e-3,
             final_learning_rate=2e-4, decay_steps=2800, eps=1e-6,
         ),
     ),
     controller=ControllerConfig(
         discount=0.97,
         entropy_weight=0.02,
-        context=8,
+        context=4,
         network=RecurrentConfig(cnn_channels=16, cnn_out_channels=16, hidden=128, normalize=True),
         learner=LearnerConfig(
-            batch_size=64, steps_per_epoch=40, first_epoch=35, learning_rate=5e-4,
+            batch_size=32, steps_per_epoch=80, first_epoch=50, learning_rate=5e-4,
         ),
     ),
-    imagination=ImaginationConfig(horizon=8, budget=4, decay_horizon=2.0),
-    replay=ReplayConfig(min_segment=4),
+    imagination=ImaginationConfig(horizon=7, budget=4, decay_horizon=2.0),
+    replay=ReplayConfig(min_segment=5),
     training=TrainingConfig(
-        epochs=120,
+        epochs=100,
         collect_steps=224,
         initial_steps=7000,
         snapshot_every=10,
-        evaluate_every=5,
-        evaluation_episodes=64,
+        evaluate_every=2,
+        evaluation_episodes=128,
         target_return=0.97,
         strips_every=20,
     ),
@@ -85,7 +86,8 @@ DEMO = Config(
 FOG = dataclasses.replace(
     DEMO,
     env=EnvConfig(id="fog"),
-    imagination=ImaginationConfig(horizon=8, budget=4, decay_horizon=2.0, context=8),
+    imagination=dataclasses.replace(DEMO.imagination, context=8),
+    controller=dataclasses.replace(DEMO.controller, context=8),
 )
 
 DEBUG = Config(

@@ -59,8 +59,7 @@ def until_first_end(terminated: Flags) -> Flags:
 def return_range(returns: Scalars, mask: Flags) -> Float[Tensor, ""]:
     """The distance between the 5th and the 95th percentile of the valid returns."""
     valid = torch.where(mask, returns, torch.nan).flatten()
-    low, high = torch.nanquantile(valid, valid.new_tensor([0.05, 0.95]))
-    return high - low
+    return torch.nanquantile(valid, 0.95) - torch.nanquantile(valid, 0.05)
 
 
 def update_return_scale(

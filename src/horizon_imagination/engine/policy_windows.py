@@ -12,6 +12,7 @@ from einops import rearrange, repeat
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from horizon_imagination.engine.constants import copied, index
 from horizon_imagination.imagination import Imagined, policy_entries
 from horizon_imagination.models.actor_critic import Actor
 from horizon_imagination.models.recurrent import State, States
@@ -22,18 +23,18 @@ from horizon_imagination.types import Flags, Latents, Schedule
 class EntryPlan:
     """Where the policy of every entry comes from; plain indices, made once per schedule."""
 
-    rows: list[int]
-    columns: list[int]
+    rows: tuple[int, ...]
+    columns: tuple[int, ...]
     """Entries: first those of the clean pass, then those of the windows."""
     num_clean: int
-    window_starts: list[int]
+    window_starts: tuple[int, ...]
     """First noisy frame of each window; the state after the frame before it begins the window."""
     width: int
-    frame_rows: list[int]
-    frames: list[int]
-    frame_slots: list[int]
+    frame_rows: tuple[int, ...]
+    frames: tuple[int, ...]
+    frame_slots: tuple[int, ...]
     """Noisy frames to encode: their row, index, and place among windows x width."""
-    entry_slots: list[int]
+    entry_slots: tuple[int, ...]
     """Place of each window entry among windows x width."""
 
 
@@ -52,15 +53,15 @@ def entry_plan(schedule: Schedule, *, clean_level: bool) -> EntryPlan:
     place = {row: i for i, row in enumerate(windows)}
     noisy = [(r, f) for r, last in windows.items() for f in range(clean[r], last)]
     return EntryPlan(
-        rows=[r for r, _ in in_clean + in_window],
-        columns=[c for _, c in in_clean + in_window],
+        rows=tuple(r for r, _ in in_clean + in_window),
+        columns=tuple(c for _, c in in_clean + in_window),
         num_clean=len(in_clean),
-        window_starts=[clean[r] for r in windows],
+        window_starts=tuple(clean[r] for r in windows),
         width=width,
-        frame_rows=[r for r, _ in noisy],
-        frames=[f for _, f in noisy],
-        frame_slots=[place[r] * width + f - clean[r] for r, f in noisy],
-        entry_slots=[place[r] * width + c - 1 - clean[r] for r, c in in_window],
+        frame_rows=tuple(r for r, _ in noisy),
+        frames=tuple(f for _, f in noisy),
+        frame_slots=tuple(place[r] * width + f - clean[r] for r, f in noisy),
+        entry_slots=tuple(place[r] * width + c - 1 - clean[r] for r, c in in_window),
     )
 
 
@@ -81,7 +82,7 @@ def entry_logits(
     mask = torch.cat([context_mask, ahead], dim=1)
     logits, states = actor(clean_frames, None, None, mask)
     last = context.shape[1] - 1
-    columns = torch.tensor(plan.columns[: plan.num_clean], device=context.device)
+    columns = index(plan.columns[: plan.num_clean], context.device)
     from_clean = rearrange(logits[:, last:][:, columns], "b entry a -> entry b a")
     if not plan.frames:
         return from_clean
@@ -98,8 +99,8 @@ def _window_logits(
 ) -> Float[Tensor, "entry batch action"]:
     device = imagined.z.device
     rows, frames, frame_slots, entry_slots, starts = (
-        torch.tensor(x, device=device)
-        for x in (
+        index(values, device)
+        for values in (
             plan.frame_rows,
             plan.frames,
             plan.frame_slots,
@@ -109,7 +110,7 @@ def _window_logits(
     )
     batch, windows = imagined.z.shape[1], len(plan.window_starts)
     z = imagined.z[rows, :, frames]
-    tau = repeat(schedule.to(z)[rows, frames], "n -> n b", b=batch)
+    tau = repeat(copied(schedule, z)[rows, frames], "n -> n b", b=batch)
     features = actor.encoder(z, tau)
     padded = features.new_zeros(windows * plan.width, batch, features.shape[-1])
     padded = rearrange(
@@ -123,6 +124,6 @@ def _window_logits(
 
 
 def _at(
-    sequence: Float[Tensor, "batch time hidden"], index: Int[Tensor, " window"]
+    sequence: Float[Tensor, "batch time hidden"], times: Int[Tensor, " window"]
 ) -> Float[Tensor, "window_batch hidden"]:
-    return rearrange(sequence[:, index], "b window d -> (window b) d")
+    return rearrange(sequence[:, times], "b window d -> (window b) d")

@@ -11,6 +11,7 @@ from einops import rearrange, repeat
 from jaxtyping import Bool, Int
 from torch import Tensor
 
+from horizon_imagination.engine.constants import copied
 from horizon_imagination.engine.draws import Draws, Sampler, choose
 from horizon_imagination.imagination import Context, Imagined
 from horizon_imagination.models.actor_critic import Actor
@@ -35,7 +36,7 @@ class WindowedActor:
         self.actor, self.state, self.draws = actor, state, draws
         self.sampler: Sampler = sampler
         batch, horizon = draws.noise.shape[:2]
-        self.schedule = schedule.to(draws.noise)
+        self.schedule = copied(schedule, draws.noise)
         self.clean = (schedule == 1).int().cumprod(1).sum(1).tolist()
         self.settled = 0
         self.actions = first_action.new_full((batch, horizon), NO_ACTION)
@@ -109,7 +110,7 @@ def imagine_windowed(
     """
     batch, horizon = noise.shape[:2]
     k = context.z.shape[1]
-    times = schedule.to(noise)
+    times = copied(schedule, noise)
     cache = denoiser.cache(k + horizon)
     z, frames, actions = noise, [noise], []
     for window in window_plan(schedule, k):

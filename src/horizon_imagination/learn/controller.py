@@ -10,6 +10,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from horizon_imagination.config import ControllerConfig, ImaginationConfig
+from horizon_imagination.engine.constants import copied, index
 from horizon_imagination.engine.draws import Draws, draw
 from horizon_imagination.engine.dream import Start, dream
 from horizon_imagination.engine.policy_windows import EntryPlan, entry_logits, entry_plan
@@ -86,8 +87,9 @@ class ControllerLoss:
         observed = return_range(
             self.ranks.gather(returns, batch), self.ranks.gather(outcome.valid, batch)
         )
-        self.return_scale = update_return_scale(
-            self.return_scale.to(observed), observed, self.config.return_scale_decay
+        self.return_scale = self.return_scale.to(observed)
+        self.return_scale.copy_(  # in place, for a captured graph
+            update_return_scale(self.return_scale, observed, self.config.return_scale_decay)
         )
         advantage = advantages(returns, values[:, :-1], self.return_scale)
         terms, metrics = self.actor_terms(start, imagined, advantage, outcome.valid)
@@ -153,8 +155,7 @@ class ControllerLoss:
             self.actor, plan, self.schedule, start.z, start.mask, imagined
         ).float()
         log_probs = logits.log_softmax(-1)
-        rows = torch.tensor(plan.rows, device=logits.device)
-        columns = torch.tensor(plan.columns, device=logits.device)
+        rows, columns = (index(x, logits.device) for x in (plan.rows, plan.columns))
         taken = imagined.actions[rows, :, columns]
         chosen = log_probs.gather(-1, rearrange(taken, "entry b -> entry b 1"))[..., 0]
         counted = rearrange(valid[:, columns], "b entry -> entry b")
@@ -172,14 +173,15 @@ class ControllerLoss:
     ) -> dict[str, Tensor]:
         """What one wants to see of an imagination."""
         valid, mean = outcome.valid, self.ranks.mean
-        steps, rows = valid.sum(), torch.tensor(len(valid), device=valid.device)
+        schedule = copied(self.schedule, imagined.z)
+        steps, rows = valid.sum(), valid.new_full((), len(valid), dtype=torch.long)
         return {
             "imagined_return": mean((outcome.reward * valid).sum(), rows),
             "imagined_length": mean(steps.float(), rows),
             "ended": mean(outcome.terminated.any(1).float().sum(), rows),
             "lambda_return": mean((returns * valid).sum(), steps),
             "value": mean((values[:, :-1] * valid).sum(), steps),
-            "return_scale": self.return_scale,
-            "late_changes": mean(late_change_rate(imagined, self.schedule) * rows, rows),
-            "action_changes": mean(change_count(imagined, self.schedule) * rows, rows),
+            "return_scale": self.return_scale.clone(),
+            "late_changes": mean(late_change_rate(imagined, schedule) * rows, rows),
+            "action_changes": mean(change_count(imagined, schedule) * rows, rows),
         }

@@ -20,8 +20,9 @@ class NotFiniteError(RuntimeError):
 class Guard:
     """Watches losses and gradients; raises `NotFiniteError` and saves the batch."""
 
-    def __init__(self, folder: Path, every: int) -> None:
-        self.folder, self.every = folder, every
+    def __init__(self, folder: Path, every: int, *, writes: bool = True) -> None:
+        """`writes` is False where another rank saves the same batch."""
+        self.folder, self.every, self.writes = folder, every, writes
         self._watched: list[tuple[str, int, str, Tensor]] = []
         self._batches: dict[tuple[str, int], list[Any]] = {}
         self._checks = 0
@@ -54,6 +55,8 @@ class Guard:
 
     def _save(self, learner: str, step: int) -> Path:
         path = self.folder / f"not-finite-{learner}-{step}.safetensors"
+        if not self.writes:
+            return path
         path.parent.mkdir(parents=True, exist_ok=True)
         pieces = self._batches[learner, step]
         tensors = dict(

@@ -1,7 +1,7 @@
 """One loop for all networks: sample, loss, clip, step."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from horizon_imagination.config import LearnerConfig
+from horizon_imagination.learn.graph import StepGraph
 from horizon_imagination.learn.guard import Guard
 from horizon_imagination.learn.ranks import Ranks
 
@@ -34,6 +35,14 @@ class Losses(NamedTuple):
     metrics: Metrics
 
 
+class Figures(NamedTuple):
+    """What a step computes besides new weights."""
+
+    losses: list[Tensor]
+    metrics: Metrics
+    norms: dict[str, Tensor]
+
+
 @dataclass
 class Learner:
     """One network (or two that share batches), its loss and its share of every epoch."""
@@ -49,17 +58,30 @@ class Learner:
     guard: Guard
     after_step: Callable[[], None] = lambda: None
     ranks: Ranks = Ranks()  # noqa: RUF009  (frozen)
+    graphed: bool = False
+    """Capture the step as a CUDA graph."""
+    generators: Sequence[torch.Generator] = ()
+    """The random streams that the loss draws from on the device."""
     steps: int = 0
     optimizer: torch.optim.Optimizer = field(init=False)
+    _graph: StepGraph | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
         cfg = self.config
+        groups = [{"params": group} for group in self.parameters.values() if group]
+        device = groups[0]["params"][0].device if groups else torch.device("cpu")
+        rate: float | Tensor = cfg.learning_rate
+        if self.graphed:
+            rate = torch.tensor(rate, device=device)
+            self._graph = StepGraph(self._update, self.generators)
         self.optimizer = torch.optim.AdamW(
-            [{"params": group} for group in self.parameters.values() if group],
-            lr=cfg.learning_rate,
+            groups,
+            lr=rate,
             betas=cfg.betas,
             eps=cfg.eps,
             weight_decay=cfg.weight_decay,
+            fused=True if device.type == "cuda" else None,
+            capturable=self.graphed,
         )
 
     def active(self, epoch: int) -> bool:
@@ -69,30 +91,59 @@ class Learner:
 
     def step(self) -> Metrics:
         """One optimiser step; figures to log, still on the device."""
-        cfg, metrics = self.config, {}
-        for group in self.optimizer.param_groups:
-            group["lr"] = learning_rate(cfg, self.steps)
-        self.optimizer.zero_grad(set_to_none=True)
+        cfg = self.config
+        self._set_rate(learning_rate(cfg, self.steps))
         pieces = cfg.micro_batches
-        for _ in range(pieces):
-            batch = self.sample(cfg.batch_size // pieces)
-            losses = self.loss(batch)
-            loss = sum_terms(losses.terms, self.ranks) / pieces
-            loss.backward()
-            # Of all ranks together, so that they stop together.
-            self.guard.watch(self.name, self.steps, self.ranks.sum(loss), batch)
-            for name, value in losses.metrics.items():
-                metrics[name] = metrics.get(name, 0) + value.detach() / pieces
-        for name, group in self.parameters.items():
-            self.ranks.sum_gradients(group)
-            norm = nn.utils.clip_grad_norm_(group, cfg.max_grad_norm)
-            self.guard.watch_gradient(self.name, self.steps, name, norm)
-            metrics[f"{name}_grad_norm"] = norm.detach()
-        self.guard.check()
-        self.optimizer.step()
+        batches = [self.sample(cfg.batch_size // pieces) for _ in range(pieces)]
+        if self._graph is not None:
+            figures = self._graph(batches)
+            self._watch(figures, batches)
+        else:
+            figures = self._gradients(batches)
+            self._watch(figures, batches)
+            self.optimizer.step()
         self.after_step()
         self.steps += 1
+        metrics = figures.metrics | {f"{n}_grad_norm": norm for n, norm in figures.norms.items()}
         return {f"{self.name}/{key}": value for key, value in metrics.items()}
+
+    def _gradients(self, batches: list[Any]) -> Figures:
+        """Clipped gradients of the mean over the pieces of a batch."""
+        self.optimizer.zero_grad(set_to_none=True)
+        figures = Figures([], {}, {})
+        for batch in batches:
+            losses = self.loss(batch)
+            loss = sum_terms(losses.terms, self.ranks) / len(batches)
+            loss.backward()
+            # Of all ranks together, so that they stop together.
+            figures.losses.append(self.ranks.sum(loss.detach()))
+            for name, value in losses.metrics.items():
+                before = figures.metrics.get(name, 0)
+                figures.metrics[name] = before + value.detach() / len(batches)
+        for name, group in self.parameters.items():
+            self.ranks.sum_gradients(group)
+            norm = nn.utils.clip_grad_norm_(group, self.config.max_grad_norm)
+            figures.norms[name] = norm.detach()
+        return figures
+
+    def _update(self, batches: list[Any]) -> Figures:
+        figures = self._gradients(batches)
+        self.optimizer.step()
+        return figures
+
+    def _watch(self, figures: Figures, batches: list[Any]) -> None:
+        for loss, batch in zip(figures.losses, batches, strict=True):
+            self.guard.watch(self.name, self.steps, loss, batch)
+        for name, norm in figures.norms.items():
+            self.guard.watch_gradient(self.name, self.steps, name, norm)
+        self.guard.check()
+
+    def _set_rate(self, rate: float) -> None:
+        for group in self.optimizer.param_groups:
+            if isinstance(group["lr"], Tensor):
+                group["lr"].fill_(rate)
+            else:
+                group["lr"] = rate
 
 
 def sum_terms(terms: dict[str, Term], ranks: Ranks = Ranks()) -> Tensor:  # noqa: B008  (frozen)

@@ -93,13 +93,13 @@ class Ranks:
         if self.world > 1:
             dist.all_reduce(torch.zeros(1))
 
-    def tell(self, value: float | None) -> float | None:
+    def tell(self, value: float) -> float:
         """What the first rank says, on all of them."""
         if self.world == 1:
             return value
-        said = torch.tensor([torch.nan if value is None else value], dtype=torch.float64)
+        said = torch.tensor([value], dtype=torch.float64)
         dist.broadcast(said, src=0)
-        return None if said.isnan() else float(said)
+        return float(said)
 
 
 def current_ranks() -> Ranks:

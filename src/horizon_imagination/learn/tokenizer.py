@@ -28,7 +28,7 @@ def tokenizer_loss(
         z = z + latent_noise * ranks.share(uniform_noise(batch, *z.shape[1:], rng=rng))
     rebuilt = tokenizer.decode_images(z).float()
     error = (rebuilt - images).square().mean(dim=(1, 2, 3))
-    count = torch.tensor(float(len(frames)), device=frames.device)
+    count = images.new_full((), len(frames))
     terms = {"reconstruction": Term(error.sum(), count)}
     if perceptual is not None:
         terms["perceptual"] = Term(perceptual(rebuilt, images) * count, count)

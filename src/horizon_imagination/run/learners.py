@@ -14,6 +14,7 @@ from horizon_imagination.learn.controller import ControllerLoss
 from horizon_imagination.learn.guard import Guard
 from horizon_imagination.learn.latents import LatentCache
 from horizon_imagination.learn.learner import Learner, Losses
+from horizon_imagination.learn.ranks import Ranks
 from horizon_imagination.learn.streams import Streams
 from horizon_imagination.learn.tokenizer import tokenizer_loss
 from horizon_imagination.learn.world_model import Experience, world_model_loss
@@ -42,6 +43,7 @@ def make_learners(
     streams: Streams,
     guard: Guard,
     frozen: frozenset[str] = frozenset(),
+    ranks: Ranks = Ranks(),  # noqa: B008  (frozen)
 ) -> Learners:
     """Learners of everything but the frozen networks."""
     cfg = agent.config
@@ -53,6 +55,7 @@ def make_learners(
         config=cfg.controller,
         imagination=cfg.imagination,
         rng=streams["imagination"],
+        ranks=ranks,
     )
     world_model = Learner(
         "world_model",
@@ -68,11 +71,15 @@ def make_learners(
                 cfg.denoiser,
                 cfg.imagination.context,
                 streams["world_model"],
+                ranks=ranks,
             ),
         ),
         parameters=_groups(agent, ["denoiser", "reward"], frozen),
         guard=guard,
         after_step=agent.follow_denoiser if "denoiser" not in frozen else lambda: None,
+        ranks=ranks,
+        graphed=graphed(agent, ranks),
+        generators=[streams["world_model"]],
     )
     controller = Learner(
         "controller",
@@ -81,12 +88,19 @@ def make_learners(
         loss=_in_precision(agent, controller_loss),
         parameters=_groups(agent, ["actor", "critic"], frozen),
         guard=guard,
+        ranks=ranks,
+        graphed=graphed(agent, ranks),
+        generators=[streams["imagination"]],
     )
-    tokenizer = None if "tokenizer" in frozen else _tokenizer(agent, replay, streams, guard)
+    tokenizer = None
+    if "tokenizer" not in frozen:
+        tokenizer = _tokenizer(agent, replay, streams, guard, ranks)
     return Learners(tokenizer, world_model, controller, controller_loss)
 
 
-def _tokenizer(agent: Agent, replay: Replay, streams: Streams, guard: Guard) -> Learner:
+def _tokenizer(
+    agent: Agent, replay: Replay, streams: Streams, guard: Guard, ranks: Ranks
+) -> Learner:
     return Learner(
         "tokenizer",
         agent.config.tokenizer.learner,
@@ -99,11 +113,20 @@ def _tokenizer(agent: Agent, replay: Replay, streams: Streams, guard: Guard) -> 
                 _perceptual(agent),
                 agent.config.tokenizer.latent_noise,
                 streams["tokenizer"],
+                ranks=ranks,
             ),
         ),
         parameters=_groups(agent, ["tokenizer"], frozenset()),
         guard=guard,
+        ranks=ranks,
+        graphed=graphed(agent, ranks),
+        generators=[streams["tokenizer"]],
     )
+
+
+def graphed(agent: Agent, ranks: Ranks) -> bool:
+    """Whether steps are captured: where a CUDA device is, and this process is alone on it."""
+    return agent.config.runtime.graphs and agent.device.type == "cuda" and ranks.world == 1
 
 
 def _groups(
