@@ -1,4 +1,7 @@
-"""Configs as JSON and back, strictly: a file with an unknown or missing field is refused."""
+"""Configs as JSON and back: an unknown field is refused, a missing one has its default.
+
+So a run outlives the fields that later versions add, and never one they took away.
+"""
 
 import dataclasses
 import types
@@ -24,9 +27,10 @@ def from_json(data: dict[str, Any], kind: type[T] = Config, where: str = "config
     """
     hints = typing.get_type_hints(kind)
     names = {field.name for field in dataclasses.fields(kind)}  # type: ignore[arg-type]
-    if not isinstance(data, dict) or set(data) != names:
-        odd = sorted(set(data) ^ names) if isinstance(data, dict) else [str(data)]
-        raise UsageError(f"{where}: unknown or missing {', '.join(odd)}; made by another version?")
+    if not isinstance(data, dict):
+        raise UsageError(f"{where} must be an object of named fields, got {data!r}")
+    if odd := sorted(set(data) - names):
+        raise UsageError(f"{where}: unknown {', '.join(odd)}; made by another version?")
     try:
         return kind(**{k: _value(v, hints[k], f"{where}.{k}") for k, v in data.items()})
     except (TypeError, ValueError) as error:
