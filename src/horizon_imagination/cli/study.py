@@ -8,6 +8,7 @@ from horizon_imagination.errors import UsageError
 STUDIES: dict[str, tuple[str, str]] = {
     "actions": ("study_actions", "how often actions change, against the theoretical bound"),
     "imagination": ("study_imagination", "a film strip of imagination in a solved world"),
+    "quality": ("study_quality", "FVD and MSE of generated videos by budget and decay horizon"),
 }
 """Study -> (module in this package, one line of help)."""
 

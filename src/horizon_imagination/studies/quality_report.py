@@ -1,0 +1,148 @@
+"""A quality study on paper: a table, figures, and the paper's claims one by one."""
+
+import csv
+import io
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from horizon_imagination.errors import UsageError
+from horizon_imagination.metrics.i3d import MIN_FRAMES
+from horizon_imagination.studies.quality import REFERENCES
+from horizon_imagination.studies.quality_claims import claims
+from horizon_imagination.studies.quality_estimates import Results, resampled_distances
+from horizon_imagination.studies.quality_points import YARDSTICKS, Point
+from horizon_imagination.studies.quality_records import finished, read_lines, write_merged
+from horizon_imagination.studies.results import write_text
+
+
+def write(
+    folder: Path, study: str | None, resamples: int, say: Callable[[str], None]
+) -> tuple[str, dict[str, Any]]:
+    """Write table, figures and text of a study (the newest by default) into its folder.
+
+    Returns the text and the numbers that matter most.
+    """
+    from horizon_imagination.studies.quality_figures import draw
+
+    lines = read_lines(folder)
+    if not lines:
+        raise UsageError(f"{folder} holds no finished point of a quality study yet")
+    study = study or lines[-1]["study"]
+    found = finished(folder, study)
+    if not any(point.budget for point in found):
+        raise UsageError(f"{folder} holds no finished schedule of study {study} yet")
+    distances = resampled_distances(folder, found, resamples, say)
+    results = Results(found, distances, resamples)
+    write_merged(folder, results.lines.values())
+    write_text(folder / "quality.csv", table(results))
+    text = describe(results)
+    write_text(folder / "quality.txt", text)
+    draw(results, folder)
+    return text, summary(results)
+
+
+def describe(results: Results) -> str:
+    """What was measured, the yardsticks, the best points, and the claims for both references."""
+    settings = results.settings
+    head = [
+        f"Generation quality: {settings['env']}, {settings['segments']} segments of "
+        f"{settings['context']} context and {results.horizon} generated frames, recorded actions, "
+        f"the same contexts and noise for all {len(results.lines)} points.",
+        f"Batch {settings['batch']} on {settings['device']}, precision {settings['precision']}, "
+        f"engine {settings['engine']}, weights {settings['weights']}, data {settings['data']}.",
+    ]
+    if not results.has_fvd:
+        head.append("No features were extracted: MSE only, and claims about FVD are not judged.")
+    elif results.horizon < MIN_FRAMES and settings["features"].startswith("i3d"):
+        head.append(
+            f"I3D needs {MIN_FRAMES} frames: the last of {results.horizon} is held, in both sets. "
+            "Compare these distances only with such."
+        )
+    broken = [f"{p.name} ({x['broken']})" for p, x in results.lines.items() if x["broken"]]
+    if broken:
+        head.append(f"Videos with numbers that are not finite: {', '.join(broken)}.")
+    for reference in REFERENCES:
+        against = "the real frames" if reference == "truth" else "their reconstruction"
+        head += ["", f"Against {against}", *_levels(results, reference)]
+        for claim in claims(results, reference):
+            head += [f'  "{claim.text}": {claim.verdict}.', *(f"    {n}" for n in claim.numbers)]
+    return "\n".join(head) + "\n"
+
+
+def summary(results: Results) -> dict[str, Any]:
+    """The machine-readable last line of the command: verdicts and best points."""
+    best = {
+        reference: {
+            measure: best_point(results, measure, reference).name for measure in _measures(results)
+        }
+        for reference in REFERENCES
+    }
+    verdicts = {
+        reference: {c.text: c.verdict for c in claims(results, reference)}
+        for reference in REFERENCES
+    }
+    return {"points": len(results.lines), "best": best, "verdicts": verdicts}
+
+
+def best_point(results: Results, measure: str, reference: str) -> Point:
+    """The schedule with the smallest distance or error."""
+    points = [point for point in results.lines if point.kind not in YARDSTICKS]
+    return min(points, key=lambda point: getattr(results, measure)(point, reference).value)
+
+
+def table(results: Results) -> str:
+    """One row per point, as CSV."""
+    rows = [row(results, point) for point in sorted(results.lines)]
+    out = io.StringIO()
+    writer = csv.DictWriter(out, list(rows[0]), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return out.getvalue()
+
+
+def row(results: Results, point: Point) -> dict[str, Any]:
+    """The numbers of a point, intervals included."""
+    line = results.lines[point]
+    names = ("latency", "batch", "frame_evaluations", "frame_evaluations_plain", "broken")
+    cells: dict[str, Any] = {**point._asdict(), **{name: line[name] for name in names}}
+    for reference in REFERENCES:
+        for measure in _measures(results):
+            interval = getattr(results, measure)(point, reference).interval()
+            name = f"{reference}_{measure}"
+            cells |= {name: interval.estimate, f"{name}_low": interval.low}
+            cells |= {f"{name}_high": interval.high}
+        if results.has_fvd:
+            cells[f"{reference}_fvd_extrapolated"] = results.extrapolated(point, reference)
+        for name in ("psnr", "ssim", "lpips"):
+            cells[f"{reference}_{name}"] = line[reference][name]
+    return cells
+
+
+def _levels(results: Results, reference: str) -> list[str]:
+    """Yardsticks and best points."""
+    named = {
+        "reconstruction": Point("reconstruction"),
+        "context frame held": Point("frozen"),
+        **{f"best by {m.upper()}": best_point(results, m, reference) for m in _measures(results)},
+    }
+    lines = []
+    for name, point in named.items():
+        if point not in results.lines or (point.kind == reference):
+            continue
+        mse = results.mse(point, reference)
+        fvd = f"FVD {_interval(results.fvd(point, reference), 1)}, " if results.has_fvd else ""
+        which = f" ({point.name})" if point.budget else ""
+        lines.append(f"  {name}{which}: {fvd}MSE {_interval(mse, 5)}")
+    return lines
+
+
+def _measures(results: Results) -> list[str]:
+    return ["fvd", "mse"] if results.has_fvd else ["mse"]
+
+
+def _interval(estimate: Any, digits: int) -> str:
+    found = estimate.interval()
+    if found.low == found.high:
+        return f"{found.estimate:.{digits}f}"
+    return f"{found.estimate:.{digits}f} [{max(found.low, 0):.{digits}f}, {found.high:.{digits}f}]"
