@@ -42,6 +42,10 @@ class Arguments:
     """Begin with the tokenizer and the denoiser of this run."""
     freeze: str = ""
     """Of these, the ones that stay as they are: tokenizer, denoiser, or both with a comma."""
+    gpus: int = 0
+    """Train this one run on so many GPUs; as many as the smallest micro-batch has samples."""
+    processes: int = 0
+    """The same on the CPU, in so many processes."""
     dry_run: bool = False
     """Print what the run needs and stop."""
     wandb: str | None = None
@@ -53,12 +57,14 @@ def main(argv: list[str]) -> int | None:
     """Train."""
     signal.signal(signal.SIGTERM, _interrupt)
     from horizon_imagination.run.start import Request, train
+    from horizon_imagination.scale.distributed import is_rank, launch, run_rank
 
     argv = expand(argv)
     args = parse(Arguments, argv, prog="horizon train", default=_default(argv))
     out = args.out or default_folder(args.preset, args.config)
     if args.freeze and args.init_from is None:
         raise UsageError("--freeze needs --init-from RUN: there is nothing learned to keep")
+    count = _processes(args)
     request = Request(
         preset=args.preset,
         config=args.config,
@@ -70,7 +76,28 @@ def main(argv: list[str]) -> int | None:
         dry_run=args.dry_run,
         wandb=args.wandb,
     )
-    return train(request)
+    if is_rank():
+        return run_rank(request)
+    return launch(argv, count) if count > 1 and not args.dry_run else train(request)
+
+
+def _processes(args: Arguments) -> int:
+    """In how many processes to train; one clear line where it cannot be."""
+    from horizon_imagination.device import resolve_device
+    from horizon_imagination.scale.distributed import check_gpus, check_ranks
+
+    if args.gpus and args.processes:
+        raise UsageError("--gpus and --processes exclude each other: name one")
+    if args.gpus < 0 or args.processes < 0:
+        raise UsageError("--gpus and --processes must be at least 1")
+    check_gpus(args.gpus)
+    if args.gpus and resolve_device(args.config.runtime.device).type != "cuda":
+        raise UsageError(f"--gpus {args.gpus} and --device {args.config.runtime.device}: name one")
+    if args.processes > 1 and resolve_device(args.config.runtime.device).type != "cpu":
+        raise UsageError("--processes is for the CPU: use --gpus, or add --device cpu")
+    count = args.gpus or args.processes or 1
+    check_ranks(args.config, count)
+    return count
 
 
 def expand(argv: list[str]) -> list[str]:

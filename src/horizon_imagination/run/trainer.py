@@ -7,6 +7,7 @@ from typing import Any
 
 import gymnasium
 import torch
+from torch import Tensor
 
 from horizon_imagination.agent import Agent
 from horizon_imagination.checkpoint import (
@@ -25,18 +26,23 @@ from horizon_imagination.evaluate import Protocol, evaluate
 from horizon_imagination.learn.guard import Guard
 from horizon_imagination.learn.latents import LatentCache
 from horizon_imagination.learn.learner import Learner, Metrics
+from horizon_imagination.learn.ranks import current_ranks
 from horizon_imagination.learn.streams import Streams, derive_seed
 from horizon_imagination.run.learners import make_learners
 from horizon_imagination.run.pace import Stage
 from horizon_imagination.run.sources import evaluation_env, take_over
 from horizon_imagination.run.watch import Watcher
+from horizon_imagination.scale.followed import FollowedStore
 from horizon_imagination.snapshots import snapshots
 
 SELECTION, EVALUATE, REPLAY = "selection", "evaluate", "replay"
 
 
 class Trainer:
-    """One run in one folder, from its latest snapshot on."""
+    """One run in one folder, from its latest snapshot on.
+
+    Of several ranks all learn, and the first one alone acts in the world, evaluates and writes.
+    """
 
     def __init__(
         self,
@@ -52,18 +58,19 @@ class Trainer:
             torch.set_num_threads(config.runtime.threads)
         self.config, self.folder, self.watcher = config, folder, watcher
         self.init_from = init_from
-        self.device = resolve_device(config.runtime.device)
+        self.device, self.ranks = resolve_device(config.runtime.device), current_ranks()
         self.env: gymnasium.Env | None = None
-        if offline is None:
+        if offline is None and self.ranks.first:
             self.env = make_env(config.env, derive_seed(config.seed, "env") % 2**31)
         self.store = self._open_store(offline)
         self.agent = Agent(config, self.store.num_actions, self.device)
         self.streams = Streams(config.seed, self.device)
         self.replay = Replay(self.store, config.replay)
-        self.latents = LatentCache(self.store, self.agent.encode, self.device)
-        self.guard = Guard(folder, every=1 if self.device.type == "cpu" else 25)
+        self.latents = LatentCache(self.store, self._encode, self.device)
+        every = 1 if self.device.type == "cpu" else 25
+        self.guard = Guard(folder, every, writes=self.ranks.first)
         self.learners = make_learners(
-            self.agent, self.replay, self.latents, self.streams, self.guard, frozen
+            self.agent, self.replay, self.latents, self.streams, self.guard, frozen, self.ranks
         )
         self.progress = Progress()
         self.evaluation_env: EnvConfig | None = config.env
@@ -77,6 +84,11 @@ class Trainer:
 
     def resume(self) -> bool:
         """Go back to the latest snapshot, if there is one."""
+        found = self._restore()
+        self._follow()
+        return found
+
+    def _restore(self) -> bool:
         found = snapshots(self.folder)
         self.progress.best_return = best_return(self.folder)
         if not found:
@@ -135,6 +147,8 @@ class Trainer:
     def save(self) -> None:
         """A snapshot of everything, now."""
         self.guard.check(now=True)
+        if not self.ranks.first:
+            return
         if self.env is not None:
             self.progress.store = self.store.position()
             self.progress.env = snapshot(self.env)
@@ -150,8 +164,21 @@ class Trainer:
             self.env.close()
         self.store.close()
 
+    def _follow(self) -> None:
+        """Let all ranks see the store as the first one has left it."""
+        if self.ranks.first and self.ranks.world > 1:
+            self.store.flush()
+        self.ranks.wait()
+        if isinstance(self.store, FollowedStore):
+            self.store.follow()
+
+    def _encode(self, frames: Tensor) -> Tensor:
+        """Latents of stored frames; each rank encodes some, and all have the same bits."""
+        return self.ranks.gather(self.agent.encode(self.ranks.share(frames)), len(frames))
+
     def _epoch(self, epoch: int) -> dict[str, float]:
         metrics = self._collect(epoch)
+        self._follow()
         for learner in self.learners.in_order():
             if not learner.active(epoch) or not learner.config.steps_per_epoch:
                 continue
@@ -200,21 +227,34 @@ class Trainer:
         # Other episodes than any report uses, and other ones in every evaluation.
         seed = derive_seed(self.config.seed, f"{SELECTION} {epoch}") % 2**31
         protocol = Protocol(self.evaluation_env, cfg.evaluation_episodes, seed, greedy=False)
-        played = evaluate(self.agent, protocol)
-        self.watcher.step(len(played))
-        score = sum(episode.total_reward for episode in played) / len(played)
+        score = self.ranks.tell(self._play(protocol) if self.ranks.first else 0.0)
         metrics["evaluation/return"] = score
         best = self.progress.best_return
         if best is None or score >= best:
             self.progress.best_return = score
-            save_best(self.folder, self.agent, self.progress, score)
+            if self.ranks.first:
+                save_best(self.folder, self.agent, self.progress, score)
         if cfg.target_return is not None and score >= cfg.target_return:
             self.progress.reached = score
+
+    def _play(self, protocol: Protocol) -> float:
+        """The mean return of an evaluation."""
+        played = evaluate(self.agent, protocol)
+        self.watcher.step(len(played))
+        return sum(episode.total_reward for episode in played) / len(played)
 
     def _open_store(self, offline: Path | None) -> Store:
         if offline is not None:
             return Store.open(offline)
         folder = self.folder / REPLAY
+        if self.ranks.first:
+            store = self._own_store(folder)
+            self.ranks.wait()
+            return store
+        self.ranks.wait()
+        return FollowedStore.open(folder)
+
+    def _own_store(self, folder: Path) -> Store:
         if (folder / "dataset.json").exists():
             return Store.open(folder, "a")
         shutil.rmtree(folder, ignore_errors=True)  # of a process killed while it made the folder

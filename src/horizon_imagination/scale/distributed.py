@@ -1,0 +1,160 @@
+"""One run on several devices: processes that learn together, one of which collects and writes."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+
+import torch
+import torch.distributed as dist
+
+from horizon_imagination.config import Config
+from horizon_imagination.device import resolve_device
+from horizon_imagination.errors import UsageError
+from horizon_imagination.learn.guard import NotFiniteError
+from horizon_imagination.learn.ranks import Ranks, current_ranks
+from horizon_imagination.run.start import Request, complete, train
+from horizon_imagination.run.trainer import Trainer
+from horizon_imagination.run.watch import Watcher
+
+PATIENCE = timedelta(days=1)
+"""Others wait while the first rank collects and evaluates, which may take long."""
+GRACE = 30.0
+"""Seconds a process has to end by itself."""
+
+
+def is_rank() -> bool:
+    """Whether this process was started as one of several (by `launch` or by torchrun)."""
+    return int(os.environ.get("WORLD_SIZE", "1")) > 1 and "RANK" in os.environ
+
+
+def check_ranks(config: Config, count: int) -> None:
+    """Refuse what cannot be divided among so many processes."""
+    for name in ("tokenizer", "world_model", "controller"):
+        learner = getattr(config, name).learner
+        rows = learner.batch_size // learner.micro_batches
+        if rows < count:
+            raise UsageError(
+                f"{count} processes cannot share a batch of {rows}: {name}.learner has batch_size "
+                f"{learner.batch_size} and micro_batches {learner.micro_batches}; use fewer"
+            )
+
+
+def check_gpus(count: int) -> None:
+    """Refuse more GPUs than there are."""
+    found = torch.cuda.device_count()
+    if count > found:
+        raise UsageError(
+            f"--gpus {count}: there {'is' if found == 1 else 'are'} {found or 'no'} "
+            f"GPU{'' if found == 1 else 's'} here; ask for what there is, or leave --gpus out"
+        )
+
+
+def launch(argv: list[str], count: int) -> int:
+    """Run `horizon train` with these arguments in `count` processes; the exit status."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    command = [sys.executable, "-m", "horizon_imagination", "train", *argv]
+    place = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "WORLD_SIZE": str(count)}
+    # Sessions of their own: Ctrl-C reaches this process alone, which tells the first rank.
+    ranks = [
+        subprocess.Popen(
+            command,
+            env=os.environ | place | {"RANK": str(rank), "LOCAL_RANK": str(rank)},
+            start_new_session=True,
+        )
+        for rank in range(count)
+    ]
+    try:
+        return _watch(ranks)
+    except KeyboardInterrupt:
+        ranks[0].send_signal(signal.SIGTERM)
+        _end(ranks, GRACE)
+        return 130
+    finally:
+        _end(ranks, 0.0)
+
+
+def run_rank(request: Request) -> int:
+    """This rank's part of training; the exit status."""
+    if request.dry_run and int(os.environ["RANK"]):
+        return 0
+    with joined(request.config) as ranks:
+        try:
+            return train(request) if ranks.first else _follow(request)
+        except RuntimeError as error:
+            if not isinstance(error, dist.DistError) and "onnection" not in str(error):
+                raise
+            print(f"horizon: rank {ranks.rank} has lost the others", file=sys.stderr)
+            return 1
+
+
+@contextmanager
+def joined(config: Config) -> Iterator[Ranks]:
+    """Meet the other ranks; on leaving, part from them."""
+    device = resolve_device(config.runtime.device)
+    if device.index is not None:
+        raise UsageError(f"runtime.device {device} is one device; several processes need cuda")
+    check_ranks(config, int(os.environ["WORLD_SIZE"]))
+    if device.type == "cuda":
+        torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
+    backend = "cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo"
+    dist.init_process_group(backend, timeout=PATIENCE)
+    try:
+        yield current_ranks()
+    finally:
+        dist.destroy_process_group()
+
+
+def _follow(request: Request) -> int:
+    """Learn with the first rank, which reports for all."""
+    config, launch = complete(request)
+    trainer = Trainer(
+        config,
+        request.folder,
+        Watcher(),
+        offline=request.offline,
+        init_from=request.init_from,
+        frozen=frozenset(launch.freeze),
+    )
+    try:
+        trainer.resume()
+        trainer.run()
+        return 0
+    except KeyboardInterrupt:
+        return 130
+    except NotFiniteError:
+        return 1
+    finally:
+        trainer.close()
+
+
+def _watch(ranks: list[subprocess.Popen]) -> int:
+    """Wait for all; if one fails, the others have a while to notice."""
+    while True:
+        codes = [rank.poll() for rank in ranks]
+        failed = [code for code in codes if code]
+        if failed:
+            _end(ranks, GRACE / 3)
+            first = ranks[0].returncode
+            return first if first and first > 0 else 1
+        if all(code == 0 for code in codes):
+            return 0
+        time.sleep(0.1)
+
+
+def _end(ranks: list[subprocess.Popen], grace: float) -> None:
+    """Wait a while, then end what is left."""
+    until = time.monotonic() + grace
+    while time.monotonic() < until and any(rank.poll() is None for rank in ranks):
+        time.sleep(0.05)
+    for rank in ranks:
+        if rank.poll() is None:
+            rank.kill()
+            rank.wait()
