@@ -15,17 +15,20 @@ HAS_TORCH := import importlib.metadata as m; assert tuple(map(int, m.version('to
 .PHONY: demo test test-fast lint types bench docs setup clean
 
 demo: $(READY)
-	$(BIN)/horizon study actions --smoke --out runs/demo/actions
-	$(BIN)/horizon study imagination --out runs/demo/imagination
-	@echo "pictures: runs/demo/actions/actions.png runs/demo/imagination/imagination.png"
+	$(BIN)/horizon train --preset demo --out runs/demo
+	$(BIN)/horizon evaluate runs/demo --episodes 100
+	$(BIN)/horizon report runs/demo
+	@echo "open runs/demo/report.html"
 
 test: lint
-	$(BIN)/python -m pytest -q -m "$(ANYWHERE) and not compiled"
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 --dist worksteal -m "$(ANYWHERE) and not compiled and not alone"
+	@# What needs the whole machine comes last and by itself.
+	$(BIN)/python -m pytest -q -m "alone and $(ANYWHERE)" tests
 	@# Compiled code and run-time shape checks do not mix; 5 means that there is no such test.
 	$(BIN)/python -m pytest -q -o addopts="" -m "compiled and $(ANYWHERE)" tests || [ $$? -eq 5 ]
 
 test-fast: lint
-	$(BIN)/python -m pytest -q -m "$(ANYWHERE) and not slow and not compiled"
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 --dist worksteal -m "$(ANYWHERE) and not slow and not compiled and not alone"
 
 lint: $(READY)
 	$(BIN)/ruff check src tests benchmarks

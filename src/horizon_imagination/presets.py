@@ -65,7 +65,8 @@ DEMO = Config(
         context=4,
         network=RecurrentConfig(cnn_channels=16, cnn_out_channels=16, hidden=128, normalize=True),
         learner=LearnerConfig(
-            batch_size=32, steps_per_epoch=80, first_epoch=50, learning_rate=5e-4,
+            batch_size=32, steps_per_epoch=40, first_epoch=50, learning_rate=2e-3,
+            final_learning_rate=5e-4, decay_steps=1200,
         ),
     ),
     imagination=ImaginationConfig(horizon=7, budget=4, decay_horizon=2.0),
@@ -82,6 +83,33 @@ DEMO = Config(
     ),
     runtime=RuntimeConfig(precision="float32", threads=2),
 )  # fmt: skip
+
+SMALL = dataclasses.replace(
+    DEMO,
+    env=EnvConfig(id="small-catch", size=32),
+    tokenizer=dataclasses.replace(
+        SMALL_TOKENIZER,
+        learner=dataclasses.replace(
+            SMALL_TOKENIZER.learner, steps_per_epoch=80, last_epoch=4, decay_steps=400
+        ),
+    ),
+    denoiser=dataclasses.replace(DEMO.denoiser, layers=2, heads=3, patch_size=2),
+    world_model=dataclasses.replace(
+        DEMO.world_model,
+        segment_length=4,
+        learner=dataclasses.replace(DEMO.world_model.learner, decay_steps=1600),
+    ),
+    controller=dataclasses.replace(
+        DEMO.controller,
+        context=2,
+        learner=dataclasses.replace(DEMO.controller.learner, steps_per_epoch=40, first_epoch=20),
+    ),
+    imagination=ImaginationConfig(horizon=3, budget=2, decay_horizon=2.0),
+    replay=ReplayConfig(min_segment=3),
+    training=dataclasses.replace(
+        DEMO.training, epochs=80, collect_steps=96, initial_steps=3000, strips_every=0
+    ),
+)
 
 FOG = dataclasses.replace(
     DEMO,
@@ -134,6 +162,7 @@ PRESETS: dict[str, tuple[str, Config]] = {
         Config(env=EnvConfig(id="ALE/Boxing-v5")),
     ),
     "demo": ("catch, learned in minutes on two CPU cores", DEMO),
+    "small": ("small-catch: the whole agent learns in about two minutes on two CPU cores", SMALL),
     "fog": ("catch in fog, which needs memory, on two CPU cores", FOG),
     "debug": ("every part of the agent at toy size: seconds on a CPU, learns nothing", DEBUG),
 }

@@ -8,7 +8,7 @@ import pytest
 
 from horizon_imagination.config import EnvConfig
 from horizon_imagination.envs import env_names, make_env, restore, snapshot
-from horizon_imagination.envs.catch import COLOURS, Catch
+from horizon_imagination.envs.catch import COLOURS, Catch, SmallCatch
 from horizon_imagination.envs.fog import Fog
 from horizon_imagination.errors import UsageError
 
@@ -36,6 +36,22 @@ def moved(columns: np.ndarray, shift: int) -> np.ndarray:
     for column, mass in enumerate(columns):
         after[min(max(column + shift, 0), 7)] += mass
     return after
+
+
+def test_small_catch_can_always_be_won_and_pays_minus_a_half_at_random():
+    """Enumerated: all starts; all sequences of three actions."""
+    won, chance = [], []
+    for column, paddle in itertools.product(range(4), repeat=2):
+        for actions in itertools.product((LEFT, STAY, RIGHT), repeat=3):
+            env = placed(SmallCatch, column, paddle)
+            *_, (_, reward, terminated, _, _) = [env.step(action) for action in actions]
+            assert terminated
+            chance.append(reward)
+        env = placed(SmallCatch, column, paddle)
+        *_, (_, reward, *_) = [env.step(towards(env.column, env.paddle)) for _ in range(3)]
+        won.append(reward)
+    assert np.mean(won) == SmallCatch.BEST_RETURN
+    assert np.mean(chance) == SmallCatch.RANDOM_RETURN
 
 
 @pytest.mark.parametrize("world", [Catch, Fog])
@@ -148,7 +164,7 @@ def test_frames_show_ball_and_paddle_in_their_cells():
     assert np.array_equal(frame, np.repeat(np.repeat(cells, 8, axis=0), 8, axis=1))
 
 
-@pytest.mark.parametrize("name", ["catch", "fog"])
+@pytest.mark.parametrize("name", ["catch", "small-catch", "fog"])
 @pytest.mark.parametrize("size,grey", [(64, False), (32, False), (20, False), (32, True)])
 def test_frames_have_the_size_and_channels_asked_for(name, size, grey):
     env = make_env(EnvConfig(id=name, size=size, grey=grey), seed=0)
@@ -169,7 +185,7 @@ def play(env, steps: int, rng_seed: int = 5) -> list:
     return trace
 
 
-@pytest.mark.parametrize("name", ["catch", "fog"])
+@pytest.mark.parametrize("name", ["catch", "small-catch", "fog"])
 def test_the_same_seed_gives_the_same_world(name):
     envs = [make_env(EnvConfig(id=name, size=16), seed=s) for s in (4, 4, 5)]
     for env in envs:
@@ -178,7 +194,7 @@ def test_the_same_seed_gives_the_same_world(name):
     assert first == second != other
 
 
-@pytest.mark.parametrize("name", ["catch", "fog"])
+@pytest.mark.parametrize("name", ["catch", "small-catch", "fog"])
 @pytest.mark.parametrize("steps", [0, 1, 5, 23])
 def test_a_restored_world_goes_on_as_if_nothing_had_happened(name, steps):
     cfg = EnvConfig(id=name, size=16, time_limit=5, grey=True)

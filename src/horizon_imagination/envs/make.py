@@ -8,7 +8,7 @@ import gymnasium
 
 from horizon_imagination.config import EnvConfig
 from horizon_imagination.envs.atari import PAPER_GAMES, Atari, atari_games
-from horizon_imagination.envs.catch import Catch
+from horizon_imagination.envs.catch import Catch, SmallCatch
 from horizon_imagination.envs.craftium import ACTIONS, SUMMARIES, Craftium
 from horizon_imagination.envs.fog import Fog
 from horizon_imagination.envs.frames import ToFrames
@@ -31,6 +31,7 @@ class EnvInfo:
 
 EMBEDDED: dict[str, tuple[type[Catch], str]] = {
     "catch": (Catch, "a ball falls, a paddle catches it; 7 steps"),
+    "small-catch": (SmallCatch, "catch on a board of 4 x 4 cells; 3 steps"),
     "fog": (Fog, "the ball is seen for two frames and must be remembered; 7 steps, stochastic"),
 }
 
