@@ -47,7 +47,7 @@ class ToldDenoiser(Denoiser):
 
 
 class ToldReward(RewardModel):
-    """Rewards from a table [index, action]; ends at an index per sample."""
+    """Rewards from a table [index, action]; an end at an index per sample and ever after."""
 
     table: torch.Tensor
     end_at: torch.Tensor
@@ -55,7 +55,7 @@ class ToldReward(RewardModel):
     def forward(self, z, tau=None, state=None, mask=None):
         index = place(z)
         reward = self.table[index.clamp(0), action_behind(z).clamp(0)]
-        end = index == self.end_at[:, None]
+        end = index >= self.end_at[:, None]
         return torch.stack([symlog(reward), -50.0 * end, 50.0 * end - 25], dim=-1), None
 
 

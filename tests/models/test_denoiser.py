@@ -73,6 +73,8 @@ def test_a_previous_action_reaches_its_own_and_later_frames_only(frame, action_t
 
 def test_no_action_has_an_embedding_of_its_own():
     net, (z, tau, actions) = make(), inputs()
+    net(z, tau, actions).square().sum().backward()
+    assert net.action.weight.grad is not None and net.action.weight.grad[-1].any(), "learned"
     none = run(net, z, tau, actions)
     for action in range(ACTIONS):
         other = actions.clone()
