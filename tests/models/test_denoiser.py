@@ -32,7 +32,7 @@ def inputs(frames=FRAMES, seed=1):
 
 
 def run(net, z, tau, actions, **kwargs):
-    options = {"cache": None, "start": 0, "settled": 0} | kwargs
+    options = {"cache": None, "start": 0} | kwargs
     with torch.no_grad():
         return net.window(z, tau, actions, **options)
 
@@ -41,7 +41,7 @@ def frames_that_see(net, frame, real=None):
     """Which output frames change with an input frame, by the Jacobian."""
     z, tau, actions = inputs()
     z.requires_grad_()
-    v = net.window(z, tau, actions, cache=None, start=0, settled=0, real=real)
+    v = net.window(z, tau, actions, cache=None, start=0, real=real)
     seen = []
     for t in range(FRAMES):
         (grad,) = torch.autograd.grad(v[0, t].square().sum(), z, retain_graph=True)
@@ -103,7 +103,7 @@ def test_frames_over_a_cache_equal_the_whole_sequence(cuts, padding):
     for start, stop in zip((0, *cuts), (*cuts, FRAMES), strict=True):
         window = z[:, start:stop], tau[:, start:stop], actions[:, start:stop]
         seen = None if real is None else real[:, :stop]
-        parts.append(run(net, *window, cache=cache, start=start, settled=stop, real=seen))
+        parts.append(run(net, *window, cache=cache, start=start, real=seen))
     shown = torch.ones(BATCH, FRAMES, dtype=torch.bool) if real is None else real
     difference = (torch.cat(parts, dim=1) - whole)[shown]
     assert difference.abs().max() < 1e-5
@@ -112,12 +112,12 @@ def test_frames_over_a_cache_equal_the_whole_sequence(cuts, padding):
 def test_unsettled_frames_leave_no_trace_in_the_cache():
     net, (z, tau, actions) = make(), inputs()
     cache = net.cache(FRAMES)
-    run(net, z[:, :4], tau[:, :4], actions[:, :4], cache=cache, start=0, settled=2)
+    run(net, z[:, :4], tau[:, :4], actions[:, :4], cache=cache, start=0)
     cleaner, later = z.clone(), tau.clone()
     cleaner[:, 2:4] += 0.3
     later[:, 2:4] = 1
     again = cleaner[:, 2:], later[:, 2:], actions[:, 2:]
-    part = run(net, *again, cache=cache, start=2, settled=2)
+    part = run(net, *again, cache=cache, start=2)
     whole = run(net, cleaner, later, actions)
     torch.testing.assert_close(part, whole[:, 2:], atol=1e-5, rtol=1e-5)
 

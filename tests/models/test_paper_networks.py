@@ -52,7 +52,9 @@ def test_the_shape_of_the_transformer(agent):
     assert len(denoiser.blocks) == 12 and denoiser.heads == 8 and denoiser.head_dim == 64
     assert denoiser.patch == 2
     gates = [p for name, p in denoiser.named_parameters() if "modulate" in name]
-    assert len(gates) == 25 and not any(p.any() for p in gates)
+    assert [tuple(gate.shape) for gate in gates] == [(74 * 512, 512)] and not any(
+        p.any() for p in gates
+    )
 
 
 def test_no_weight_is_counted_twice_or_missing(agent):

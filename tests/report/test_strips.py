@@ -113,7 +113,7 @@ def test_the_recorded_row_agrees_with_the_plain_loop(agent, store):
     context, _ = around.start.world_model_context(1)
 
     def velocity(z, tau, prev_actions):
-        return agent.dreamer.window(z, tau, prev_actions, cache=None, start=0, settled=0)
+        return agent.dreamer.window(z, tau, prev_actions, cache=None, start=0)
 
     plain = imagine(
         velocity,

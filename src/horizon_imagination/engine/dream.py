@@ -75,7 +75,7 @@ def _plain(
 
     def velocity(z: Latents, tau, prev_actions: Actions) -> Latents:
         seen = None if real is None else real_frames(real, z.shape[1])
-        return denoiser.window(z, tau, prev_actions, cache=None, start=0, settled=0, real=seen)
+        return denoiser.window(z, tau, prev_actions, cache=None, start=0, real=seen)
 
     return imagine(
         velocity,

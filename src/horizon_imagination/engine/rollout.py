@@ -124,7 +124,6 @@ def imagine_windowed(
                 torch.cat([context.prev_actions, chosen], dim=1)[:, start:stop],
                 cache=cache,
                 start=start,
-                settled=window.settled,
                 real=None if real is None else real_frames(real, stop),
             )
             first = max(start, k)

@@ -1,5 +1,7 @@
 """Frame-causal attention over a cache of settled frames, with rotary positions in t, y and x."""
 
+from collections.abc import Callable
+
 import torch
 import torch.nn.functional as F
 from einops import rearrange, repeat
@@ -10,6 +12,9 @@ from horizon_imagination.models.layers import fan_in_init
 
 Rotary = tuple[Float[Tensor, "position half"], Float[Tensor, "position half"]]
 KeysValues = tuple[Float[Tensor, "batch head _ head_dim"], Float[Tensor, "batch head _ head_dim"]]
+
+Extend = Callable[[KeysValues], KeysValues]
+"""Own keys and values -> those of all frames up to and including these."""
 
 
 def frame_causal_mask(
@@ -94,15 +99,14 @@ class FrameCausalAttention(nn.Module):
         x: Float[Tensor, "batch time token dim"],
         rotary: Rotary,
         mask: Bool[Tensor, "*_ query key"] | None,
-        past: KeysValues | None,
-    ) -> tuple[Float[Tensor, "batch time token dim"], KeysValues]:
-        """The attended tokens, and the keys and values of these frames for a cache."""
+        extend: Extend | None,
+    ) -> Float[Tensor, "batch time token dim"]:
+        """The attended tokens; `extend` puts the keys and values before them in front."""
         q, k, v = rearrange(
             self.qkv(x), "b t n (three h d) -> three b h (t n) d", three=3, h=self.heads
         )
         q, k = rotate(q, rotary), rotate(k, rotary)
-        own = k, v
-        if past is not None:
-            k, v = torch.cat([past[0], k], dim=2), torch.cat([past[1], v], dim=2)
+        if extend is not None:
+            k, v = extend((k, v))
         y = F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
-        return self.out(rearrange(y, "b h (t n) d -> b t n (h d)", t=x.shape[1])), own
+        return self.out(rearrange(y, "b h (t n) d -> b t n (h d)", t=x.shape[1]))

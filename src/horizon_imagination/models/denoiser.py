@@ -4,12 +4,15 @@ Conditioning enters through adaptive layer norms whose gates start at zero. `for
 whole sequences; `window` evaluates a few frames over a cache of settled ones, with equal results.
 """
 
+from functools import partial
+
 import torch.nn.functional as F
 from einops import rearrange
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from horizon_imagination.models.attention import (
+    Extend,
     FrameCausalAttention,
     KeysValues,
     Rotary,
@@ -26,6 +29,7 @@ from horizon_imagination.types import Actions, Latents, Times
 
 Tokens = Float[Tensor, "batch time token dim"]
 Condition = Float[Tensor, "batch time dim"]
+Modulation = Float[Tensor, "part batch time 1 dim"]
 SeenFrames = Bool[Tensor, "batch all_frames"]
 
 
@@ -37,34 +41,19 @@ class FrameCache:
         self.keys: Tensor | None = None
         self.values: Tensor | None = None
 
-    def past(self, layer: int, tokens: int) -> KeysValues | None:
-        """The first `tokens` keys and values of a layer."""
-        if tokens == 0 or self.keys is None or self.values is None:
-            return None
-        return self.keys[layer, :, :, :tokens], self.values[layer, :, :, :tokens]
+    def extend(self, layer: int, own: KeysValues, start: int) -> KeysValues:
+        """Write the keys and values of a window that begins at token `start`; all up to its end.
 
-    def keep(self, layer: int, own: KeysValues, start: int, count: int) -> None:
-        """Store the first `count` tokens of a window that begins at token `start`."""
+        What a window leaves behind of frames that are not settled is written anew by the next.
+        """
+        batch, heads, tokens, head_dim = own[0].shape
         if self.keys is None or self.values is None:
-            batch, heads, _, head_dim = own[0].shape
             shape = (self.layers, batch, heads, self.tokens, head_dim)
             self.keys, self.values = own[0].new_empty(shape), own[0].new_empty(shape)
-        self.keys[layer, :, :, start : start + count] = own[0][:, :, :count]
-        self.values[layer, :, :, start : start + count] = own[1][:, :, :count]
-
-
-class Modulation(nn.Module):
-    """Shift, scale (and gate) of a normalised stream, from the condition of its frame."""
-
-    def __init__(self, dim: int, parts: int) -> None:
-        super().__init__()
-        self.parts = parts
-        self.linear = zero_init(nn.Linear(dim, parts * dim, bias=False))
-
-    def forward(self, condition: Condition) -> tuple[Tensor, ...]:
-        """`parts` tensors that broadcast over the tokens of a frame."""
-        out = rearrange(self.linear(F.silu(condition)), "b t d -> b t 1 d")
-        return out.chunk(self.parts, dim=-1)
+        stop = start + tokens
+        for buffer, part in zip((self.keys, self.values), own, strict=True):
+            buffer[layer, :, :, start:stop] = part
+        return self.keys[layer, :, :, :stop], self.values[layer, :, :, :stop]
 
 
 class DiTBlock(nn.Module):
@@ -73,7 +62,6 @@ class DiTBlock(nn.Module):
     def __init__(self, heads: int, head_dim: int, mlp_ratio: int) -> None:
         super().__init__()
         dim = heads * head_dim
-        self.modulate_attention, self.modulate_mlp = Modulation(dim, 3), Modulation(dim, 3)
         self.attention = FrameCausalAttention(heads, head_dim)
         self.mlp = nn.Sequential(
             fan_in_init(nn.Linear(dim, mlp_ratio * dim, bias=False)),
@@ -84,17 +72,16 @@ class DiTBlock(nn.Module):
     def forward(
         self,
         x: Tokens,
-        condition: Condition,
+        modulation: Modulation,
         rotary: Rotary,
         mask: Tensor | None,
-        past: KeysValues | None,
-    ) -> tuple[Tokens, KeysValues]:
-        """The next stream, and the keys and values of these frames."""
-        shift, scale, gate = self.modulate_attention(condition)
-        y, own = self.attention(_norm(x) * (1 + scale) + shift, rotary, mask, past)
-        x = x + gate * y
-        shift, scale, gate = self.modulate_mlp(condition)
-        return x + gate * self.mlp(_norm(x) * (1 + scale) + shift), own
+        extend: Extend | None,
+    ) -> Tokens:
+        """The next stream; `modulation` holds shift, scale and gate of both parts."""
+        shift, scale, gate = modulation[:3]
+        x = x + gate * self.attention(_norm(x) * (1 + scale) + shift, rotary, mask, extend)
+        shift, scale, gate = modulation[3:]
+        return x + gate * self.mlp(_norm(x) * (1 + scale) + shift)
 
 
 class Denoiser(nn.Module):
@@ -134,7 +121,9 @@ class Denoiser(nn.Module):
             nn.Linear(dim, dim), nn.SiLU(), nn.Linear(dim, dim, bias=False), nn.RMSNorm(dim)
         )
         self.blocks = nn.ModuleList(DiTBlock(heads, head_dim, mlp_ratio) for _ in range(layers))
-        self.modulate_out = Modulation(dim, 2)
+        # Shift, scale and gate of both parts of every block, shift and scale of the output: one
+        # product, since all of them follow from the same condition. Gates start closed.
+        self.modulate = zero_init(nn.Linear(dim, (6 * layers + 2) * dim, bias=False))
         self.out = fan_in_init(nn.Linear(dim, pixels, bias=False))
 
     @property
@@ -148,7 +137,7 @@ class Denoiser(nn.Module):
 
     def forward(self, z: Latents, tau: Times, prev_actions: Actions) -> Latents:
         """Velocities of a whole sequence."""
-        return self.window(z, tau, prev_actions, cache=None, start=0, settled=0)
+        return self.window(z, tau, prev_actions, cache=None, start=0)
 
     def window(
         self,
@@ -158,13 +147,12 @@ class Denoiser(nn.Module):
         *,
         cache: FrameCache | None,
         start: int,
-        settled: int,
         real: SeenFrames | None = None,
     ) -> Latents:
         """Velocities of frames start .. start + len(z), earlier ones being in the cache.
 
-        Keys and values of the frames before `settled` are added to the cache. `real` is False at
-        the frames, of cache and window together, that are padding and must not be seen.
+        Their keys and values are added to the cache. `real` is False at the frames, of cache and
+        window together, that are padding and must not be seen.
         """
         noisy = self.statistics.normalize(z, tau) if self.statistics else z
         index = prev_actions % (self.num_actions + 1)  # NO_ACTION is -1: the last embedding
@@ -176,8 +164,13 @@ class Denoiser(nn.Module):
         )
         if self.action_token is not None:
             x = x + rearrange(self.action_token(index), "b t d -> b t 1 d")
-        x = self._blocks(x, condition, cache, start, settled, real)
-        shift, scale = self.modulate_out(condition)
+        modulation = rearrange(
+            self.modulate(F.silu(condition)),
+            "b t (part d) -> part b t 1 d",
+            d=condition.shape[-1],
+        )
+        x = self._blocks(x, modulation, cache, start, real)
+        shift, scale = modulation[-2:]
         out = rearrange(
             self.out(_norm(x) * (1 + scale) + shift),
             "b t (y x) (c p q) -> b t c (y p) (x q)",
@@ -190,20 +183,17 @@ class Denoiser(nn.Module):
     def _blocks(
         self,
         x: Tokens,
-        condition: Condition,
+        modulation: Modulation,
         cache: FrameCache | None,
         start: int,
-        settled: int,
         real: SeenFrames | None,
     ) -> Tokens:
         frames, tokens = x.shape[1], self.tokens_per_frame
         rotary = rotary_angles(self.head_dim, start, frames, self.grid, x.device)
         mask = window_mask(start, frames, tokens, real, x.device)
         for layer, block in enumerate(self.blocks):
-            past = cache.past(layer, start * tokens) if cache else None
-            x, own = block(x, condition, rotary, mask, past)
-            if cache and settled > start:
-                cache.keep(layer, own, start * tokens, (settled - start) * tokens)
+            extend = cache and partial(cache.extend, layer, start=start * tokens)
+            x = block(x, modulation[6 * layer : 6 * layer + 6], rotary, mask, extend)
         return x
 
     def _velocity(self, out: Latents, z: Latents, tau: Times) -> Latents:
