@@ -36,7 +36,7 @@ class ToldDenoiser(Denoiser):
     twist: torch.Tensor | None = None
     """Added to channel 2, by sample and index."""
 
-    def window(self, z, tau, prev_actions, *, cache, start, settled, real=None):
+    def window(self, z, tau, prev_actions, *, cache, start, real=None):
         index = start + torch.arange(z.shape[1])
         clean = torch.zeros_like(z)
         clean[:, :, 0] = (index / SCALE)[None, :, None, None]
