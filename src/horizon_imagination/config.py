@@ -233,6 +233,17 @@ class ReplayConfig:
     """Share of each batch drawn from Beta(3, 1), which favours recent data."""
     min_segment: int = 4
     """Shortest training segment, in frames."""
+    min_future: int = 1
+    """Real steps that must follow the context of an imagination: in worlds of short episodes, more
+    of them keep it from starting where nothing can be changed any more."""
+
+    def __post_init__(self) -> None:
+        if self.min_segment < 1 or self.min_future < 1 or self.capacity < 1:
+            raise ValueError(
+                "replay.capacity, replay.min_segment and replay.min_future must be at least 1"
+            )
+        if not 0 <= self.recent_share <= 1:
+            raise ValueError(f"replay.recent_share must lie in [0, 1], got {self.recent_share}")
 
 
 @dataclass(frozen=True, kw_only=True)

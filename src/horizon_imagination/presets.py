@@ -36,7 +36,7 @@ SMALL_TOKENIZER = TokenizerConfig(
     ),
 )  # fmt: skip
 
-DEMO = Config(
+CATCH = Config(
     env=EnvConfig(id="catch"),
     tokenizer=SMALL_TOKENIZER,
     denoiser=DenoiserConfig(
@@ -84,8 +84,8 @@ DEMO = Config(
     runtime=RuntimeConfig(precision="float32", threads=2),
 )  # fmt: skip
 
-SMALL = dataclasses.replace(
-    DEMO,
+DEMO = dataclasses.replace(
+    CATCH,
     env=EnvConfig(id="small-catch", size=32),
     tokenizer=dataclasses.replace(
         SMALL_TOKENIZER,
@@ -93,29 +93,29 @@ SMALL = dataclasses.replace(
             SMALL_TOKENIZER.learner, steps_per_epoch=80, last_epoch=4, decay_steps=400
         ),
     ),
-    denoiser=dataclasses.replace(DEMO.denoiser, layers=2, heads=3, patch_size=2),
+    denoiser=dataclasses.replace(CATCH.denoiser, layers=2, heads=3, patch_size=2),
     world_model=dataclasses.replace(
-        DEMO.world_model,
+        CATCH.world_model,
         segment_length=4,
-        learner=dataclasses.replace(DEMO.world_model.learner, decay_steps=1600),
+        learner=dataclasses.replace(CATCH.world_model.learner, decay_steps=1600),
     ),
     controller=dataclasses.replace(
-        DEMO.controller,
+        CATCH.controller,
         context=2,
-        learner=dataclasses.replace(DEMO.controller.learner, steps_per_epoch=40, first_epoch=20),
+        learner=dataclasses.replace(CATCH.controller.learner, steps_per_epoch=40, first_epoch=30),
     ),
     imagination=ImaginationConfig(horizon=3, budget=2, decay_horizon=2.0),
-    replay=ReplayConfig(min_segment=3),
+    replay=ReplayConfig(min_segment=3, min_future=2),
     training=dataclasses.replace(
-        DEMO.training, epochs=80, collect_steps=96, initial_steps=3000, strips_every=0
+        CATCH.training, epochs=80, collect_steps=96, initial_steps=3000, strips_every=0
     ),
 )
 
 FOG = dataclasses.replace(
-    DEMO,
+    CATCH,
     env=EnvConfig(id="fog"),
-    imagination=dataclasses.replace(DEMO.imagination, context=8),
-    controller=dataclasses.replace(DEMO.controller, context=8),
+    imagination=dataclasses.replace(CATCH.imagination, context=8),
+    controller=dataclasses.replace(CATCH.controller, context=8),
 )
 
 DEBUG = Config(
@@ -126,7 +126,7 @@ DEBUG = Config(
         norm_groups=4,
         learner=LearnerConfig(batch_size=8, steps_per_epoch=4, learning_rate=1e-3),
     ),
-    denoiser=dataclasses.replace(DEMO.denoiser, layers=2, heads=2, head_dim=16, patch_size=2),
+    denoiser=dataclasses.replace(CATCH.denoiser, layers=2, heads=2, head_dim=16, patch_size=2),
     reward=RecurrentConfig(cnn_channels=8, cnn_out_channels=4, hidden=16, normalize=True),
     world_model=WorldModelConfig(
         segment_length=7,
@@ -161,8 +161,8 @@ PRESETS: dict[str, tuple[str, Config]] = {
         "the published configuration: 97 M parameters, 100 K steps, decay horizon 4, budget 16",
         Config(env=EnvConfig(id="ALE/Boxing-v5")),
     ),
-    "demo": ("catch, learned in minutes on two CPU cores", DEMO),
-    "small": ("small-catch: the whole agent learns in about two minutes on two CPU cores", SMALL),
+    "demo": ("small-catch, learned in three minutes on two CPU cores", DEMO),
+    "catch": ("catch on the full board, on two CPU cores", CATCH),
     "fog": ("catch in fog, which needs memory, on two CPU cores", FOG),
     "debug": ("every part of the agent at toy size: seconds on a CPU, learns nothing", DEBUG),
 }

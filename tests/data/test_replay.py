@@ -161,3 +161,18 @@ def test_too_little_data_is_one_clear_error(tmp_path):
         replay.contexts(1, 4, generator())
     with pytest.raises(UsageError, match=r"replay\.min_segment"):
         replay.segments(1, 8, generator())
+
+
+def test_contexts_can_be_kept_away_from_the_end(tmp_path):
+    """With `min_future` m, at least m real steps follow every context."""
+    store = Store.create(tmp_path / "store", (1, 2, 2), 2, "numbered")
+    for length in (3, 7):
+        store.begin(np.zeros((1, 2, 2), np.uint8))
+        for step in range(1, length + 1):
+            frame = np.full((1, 2, 2), step, np.uint8)
+            store.add(0, 0.0, step == length, False, frame)
+    replay = Replay(store, ReplayConfig(min_future=4))
+    contexts = replay.contexts(200, 3, torch.Generator().manual_seed(0))
+    last = contexts.mask.sum(1) - 1
+    steps = contexts.frames[torch.arange(200), last, 0, 0, 0]
+    assert set(steps.tolist()) == {0, 1, 2, 3}  # of the episode of 7 steps alone

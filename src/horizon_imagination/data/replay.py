@@ -89,7 +89,7 @@ class Replay:
 
     def context_rows(self, batch: int, length: int, rng: torch.Generator) -> Rows:
         """The rows that `contexts` would gather."""
-        last, start, _ = self._draw(batch, 2, rng)
+        last, start, _ = self._draw(batch, 1 + self.config.min_future, rng)
         return _stretch(np.maximum(start, last + 1 - length), last + 1, length)
 
     def gather(self, rows: Int[Tensor, "batch time"], mask: Bool[Tensor, "batch time"]) -> Segment:

@@ -10,7 +10,7 @@ from horizon_imagination.envs.state import State, rng_state, set_rng_state
 from horizon_imagination.errors import UsageError
 
 CELLS = 8
-"""Rows and columns of the board, unless a world says otherwise."""
+"""Rows and columns of the board, unless a world has its own."""
 
 BACKGROUND, BALL, PADDLE, FOG = range(4)
 COLOURS = np.array([(16, 18, 40), (250, 200, 60), (70, 190, 250), (110, 112, 120)], dtype=np.uint8)
@@ -33,19 +33,19 @@ class Catch(gymnasium.Env):
     2 / 8 - 1 = -0.75.
     """
 
-    cells = CELLS
+    CELLS = CELLS
     RANDOM_RETURN = -0.75
     BEST_RETURN = 1.0
 
     def __init__(self, size: int = 64, seed: int = 0) -> None:
-        if size < self.cells:
-            raise UsageError(f"env.size {size} is too small: the board needs at least {self.cells}")
+        if size < self.CELLS:
+            raise UsageError(f"env.size {size} is too small: the board needs at least {self.CELLS}")
         self.size = size
         self.render_mode = "rgb_array"
         self.observation_space = gymnasium.spaces.Box(0, 255, (size, size, 3), np.uint8)
         self.action_space = gymnasium.spaces.Discrete(3)
         self.np_random = np.random.default_rng(seed)
-        self.row, self.column, self.paddle = self.cells - 1, 0, 0  # ended: a reset is due
+        self.row, self.column, self.paddle = self.CELLS - 1, 0, 0  # ended: a reset is due
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
@@ -53,19 +53,19 @@ class Catch(gymnasium.Env):
         if seed is not None:
             self.np_random = np.random.default_rng(seed)
         self.row = 0
-        self.column, self.paddle = (int(x) for x in self.np_random.integers(self.cells, size=2))
+        self.column, self.paddle = (int(x) for x in self.np_random.integers(self.CELLS, size=2))
         return self.render(), {}
 
     def step(self, action: int | np.integer) -> tuple[Frame, float, bool, bool, dict[str, Any]]:
-        if self.row == self.cells - 1:
+        if self.row == self.CELLS - 1:
             raise gymnasium.error.ResetNeeded("the episode has ended: call reset() before step()")
         if not 0 <= action < 3:
             raise UsageError(
                 f"action {action} is unknown: expected 0 (left), 1 (stay) or 2 (right)"
             )
-        self.paddle = inside(self.paddle + int(action) - 1, self.cells)
+        self.paddle = inside(self.paddle + int(action) - 1, self.CELLS)
         self._fall()
-        landed = self.row == self.cells - 1
+        landed = self.row == self.CELLS - 1
         reward = (1.0 if self.paddle == self.column else -1.0) if landed else 0.0
         return self.render(), reward, landed, False, {}
 
@@ -91,8 +91,8 @@ class Catch(gymnasium.Env):
         self.row += 1
 
     def _board(self) -> Board:
-        board = np.full((self.cells, self.cells), BACKGROUND, dtype=np.uint8)
-        board[self.cells - 1, self.paddle] = PADDLE
+        board = np.full((self.CELLS, self.CELLS), BACKGROUND, dtype=np.uint8)
+        board[self.CELLS - 1, self.paddle] = PADDLE
         board[self.row, self.column] = BALL  # last: a caught ball hides the paddle
         return board
 
@@ -103,10 +103,10 @@ class SmallCatch(Catch):
     The random return is 2 / 4 - 1 = -0.5, the best one 1.
     """
 
-    cells = 4
+    CELLS = 4
     RANDOM_RETURN = -0.5
 
 
-def inside(column: int, cells: int = CELLS) -> int:
+def inside(column: int, cells: int) -> int:
     """The column, stopped by the walls."""
     return min(max(column, 0), cells - 1)

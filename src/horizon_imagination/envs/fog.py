@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from horizon_imagination.envs.catch import CELLS, FOG, Board, Catch, inside
+from horizon_imagination.envs.catch import FOG, Board, Catch, inside
 
-FIRST_FOG_ROW, LAST_FOG_ROW = 2, CELLS - 2
+FIRST_FOG_ROW = 2
 
 
 class Fog(Catch):
@@ -26,10 +26,10 @@ class Fog(Catch):
 
     def _fall(self) -> None:
         if self.row == 0:
-            self.column = inside(self.column + int(self.np_random.integers(-1, 2)))
+            self.column = inside(self.column + int(self.np_random.integers(-1, 2)), self.CELLS)
         self.row += 1
 
     def _board(self) -> Board:
         board = super()._board()
-        board[FIRST_FOG_ROW : LAST_FOG_ROW + 1] = np.uint8(FOG)
+        board[FIRST_FOG_ROW : self.CELLS - 1] = np.uint8(FOG)
         return board
