@@ -10,6 +10,7 @@ from horizon_imagination.version import __version__
 
 COMMANDS: dict[str, tuple[str, str]] = {
     "train": ("train", "train an agent; the same command again resumes the run"),
+    "sweep": ("sweep", "the runs of a suite: skips finished ones, resumes and retries others"),
     "evaluate": ("evaluate", "play episodes with a stated protocol and store every one"),
     "record": ("record", "write a dataset, played at random or by a trained agent"),
     "data": ("data", "look at, check and import datasets: info, validate, import"),

@@ -1,0 +1,189 @@
+"""`horizon sweep`: the runs of a suite, on this machine or on a Ray cluster, again until done."""
+
+import dataclasses
+import difflib
+import json
+import signal
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import tyro
+from tyro.conf import Positional
+
+from horizon_imagination.cli.parse import parse
+from horizon_imagination.errors import UsageError
+
+
+@dataclass(frozen=True, kw_only=True)
+class Arguments:
+    """Execute a suite: finished runs are skipped, killed ones resumed, failed ones retried.
+
+    The same command again goes on. horizon report FOLDER works at any time.
+    """
+
+    suite: Positional[str] = ""
+    """A built-in suite (--list shows them) or a .json or .toml file; or describe it with --env."""
+    env: tuple[str, ...] = ()
+    """Without a suite: the worlds."""
+    preset: str = "demo"
+    """Without a suite: the config of all runs."""
+    setting: Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME:FIELD=VALUE,...")] = ()
+    """Without a suite: what is compared, such as short:imagination.budget=4"""
+    seeds: int | None = None
+    """How many seeds, from 0 on; a suite has its own number."""
+    out: Path | None = None
+    """Folder of the suite; runs/NAME if not given."""
+    jobs: int = 0
+    """Runs at a time; one per GPU, or one per core without any."""
+    gpus: int | None = None
+    """How many GPUs to use, 0 for none; all there are if not given."""
+    ray: str | None = None
+    """Execute on a Ray cluster: local, auto, HOST:PORT or ray://HOST:PORT."""
+    threads: int = 0
+    """CPU threads of a run; the cores divided by the runs at a time (on Ray: 1)."""
+    retries: int = 2
+    """How often a run is tried again."""
+    dry_run: bool = False
+    """Print the runs, estimated hours and disk, and stop."""
+    list: bool = False
+    """List the built-in suites."""
+
+
+def main(argv: list[str]) -> int | None:
+    """Execute a suite."""
+    args = parse(Arguments, argv, prog="horizon sweep")
+    from horizon_imagination.scale.builtin import BUILT_IN
+
+    if args.list:
+        width = max(map(len, BUILT_IN))
+        print("\n".join(f"{name:<{width}}  {text}" for name, (text, _) in BUILT_IN.items()))
+        return 0
+    from horizon_imagination.run.folder import claimed
+    from horizon_imagination.scale.execute import make_tasks
+    from horizon_imagination.scale.suite import describe, runs_of
+
+    for name in ("jobs", "gpus", "threads", "retries"):
+        if (getattr(args, name) or 0) < 0:
+            raise UsageError(f"--{name} must not be negative")
+    suite = _suite(args)
+    runs, folder = runs_of(suite), args.out or Path("runs") / suite.name
+    if args.dry_run:
+        from horizon_imagination.scale.estimate import plan
+
+        slots, _ = _slots(args, len(runs))
+        device = "cpu" if args.gpus == 0 else "auto"
+        print(plan(make_tasks(runs, folder), slots, _threads(args, slots), device))
+        return 0
+    pool = _pool(args, len(runs))
+    try:
+        # The folder is told apart from a suite's by its description: check before the claim.
+        describe(suite, runs, folder)
+        with claimed(folder):
+            return _execute(args, make_tasks(runs, folder), pool, folder)
+    finally:
+        pool.close()
+
+
+def _execute(args: Arguments, tasks: list, pool: Any, folder: Path) -> int:
+    from horizon_imagination.scale.execute import execute
+    from horizon_imagination.scale.table import SuiteTable
+
+    signal.signal(signal.SIGTERM, _interrupt)
+    try:
+        with SuiteTable(pool.slots) as table:
+            execute(tasks, pool, retries=args.retries, watch=table)
+    except KeyboardInterrupt:
+        print(
+            "horizon: interrupted; the same command goes on where the runs were saved",
+            file=sys.stderr,
+        )
+        return 130
+    failed = [task for task in tasks if task.state == "failed"]
+    for task in failed:
+        print(f"horizon: {task.run.name} failed: {task.reason} (see {task.log})", file=sys.stderr)
+    print(f"{len(tasks) - len(failed)} of {len(tasks)} runs finished; horizon report {folder}")
+    return 1 if failed else 0
+
+
+def _suite(args: Arguments) -> Any:
+    from horizon_imagination.scale.builtin import BUILT_IN
+    from horizon_imagination.scale.suite import from_plain, read_file
+
+    if bool(args.suite) == bool(args.env):
+        raise UsageError(
+            "name a suite (horizon sweep control-demo; --list shows them), or describe one with "
+            "--env, --preset, --setting and --seeds"
+        )
+    if args.env:
+        return from_plain(_described(args), "the command line")
+    if args.suite in BUILT_IN:
+        found = BUILT_IN[args.suite][1]
+    elif Path(args.suite).suffix:
+        found = read_file(Path(args.suite))
+    else:
+        close = difflib.get_close_matches(args.suite, BUILT_IN, n=1)
+        hint = f"did you mean '{close[0]}'?" if close else f"there are {', '.join(BUILT_IN)}"
+        raise UsageError(f"unknown suite '{args.suite}'; {hint} (or name a .json or .toml file)")
+    if args.seeds is None:
+        return found
+    return dataclasses.replace(found, seeds=tuple(range(args.seeds)))
+
+
+def _described(args: Arguments) -> dict[str, Any]:
+    settings = [_setting(text) for text in args.setting] or [{"name": args.preset}]
+    return {
+        "name": args.out.name if args.out else "sweep",
+        "worlds": [{"env": env, "preset": args.preset} for env in args.env],
+        "settings": settings,
+        "seeds": args.seeds if args.seeds is not None else 1,
+    }
+
+
+def _setting(text: str) -> dict[str, Any]:
+    name, _, rest = text.partition(":")
+    override = {}
+    for part in filter(None, rest.split(",")):
+        field, equals, value = part.partition("=")
+        if not equals:
+            raise UsageError(f"--setting {text}: expected NAME:FIELD=VALUE,FIELD=VALUE")
+        try:
+            override[field] = json.loads(value)
+        except ValueError:
+            override[field] = None if value == "None" else value
+    return {"name": name, "override": override}
+
+
+def _slots(args: Arguments, runs: int) -> tuple[int, int]:
+    """Runs at a time on this machine, and GPUs used."""
+    import torch
+
+    from horizon_imagination.scale.distributed import check_gpus
+    from horizon_imagination.scale.local import cores
+
+    check_gpus(args.gpus or 0)
+    gpus = torch.cuda.device_count() if args.gpus is None else args.gpus
+    return min(args.jobs or gpus or cores(), runs), gpus
+
+
+def _threads(args: Arguments, slots: int) -> int:
+    from horizon_imagination.scale.local import cores
+
+    return args.threads or max(1, cores() // slots)
+
+
+def _pool(args: Arguments, runs: int) -> Any:
+    if args.ray is not None:
+        from horizon_imagination.scale.ray_cluster import RayPool
+
+        return RayPool(args.ray, jobs=args.jobs, gpus=args.gpus, threads=args.threads or 1)
+    from horizon_imagination.scale.local import LocalPool
+
+    slots, gpus = _slots(args, runs)
+    return LocalPool(slots, gpus, _threads(args, slots))
+
+
+def _interrupt(number: int, frame: object) -> None:
+    """A request to end is treated like Ctrl-C."""
+    raise KeyboardInterrupt
