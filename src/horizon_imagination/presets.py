@@ -107,7 +107,13 @@ DEMO = dataclasses.replace(
     imagination=ImaginationConfig(horizon=3, budget=2, decay_horizon=2.0),
     replay=ReplayConfig(min_segment=3, min_future=2),
     training=dataclasses.replace(
-        CATCH.training, epochs=80, collect_steps=96, initial_steps=3000, strips_every=0
+        CATCH.training,
+        epochs=80,
+        collect_steps=96,
+        initial_steps=3000,
+        evaluation_episodes=256,
+        target_return=0.98,
+        strips_every=20,
     ),
 )
 
