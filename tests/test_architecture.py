@@ -10,7 +10,7 @@ ROOT = Path(__file__).parent.parent / "src" / "horizon_imagination"
 MODULES = sorted(ROOT.rglob("*.py"))
 TESTS = sorted(Path(__file__).parent.rglob("*.py"))
 
-VOCABULARY = {"types", "errors", "config", "version"}
+VOCABULARY = {"types", "errors", "config", "env_config", "version"}
 METHOD = {"schedules", "stable_actions", "flow", "imagination", "returns", "windows"}
 MODELS = {"models", "engine"}
 AGENT = {

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from horizon_imagination.config import Config
-from horizon_imagination.presets import DEMO, replaced
+from horizon_imagination.presets import CATCH, replaced
 from horizon_imagination.report.live import StripWriter
 from horizon_imagination.run.folder import Launch, prepare
 from horizon_imagination.run.logs import MetricsFile
@@ -22,15 +22,15 @@ def tiny_config(**imagination) -> Config:
             section.learner, batch_size=4, steps_per_epoch=1, first_epoch=0, last_epoch=None
         )
 
-    network = dataclasses.replace(DEMO.reward, cnn_channels=8, cnn_out_channels=8, hidden=16)
+    network = dataclasses.replace(CATCH.reward, cnn_channels=8, cnn_out_channels=8, hidden=16)
     return replaced(
-        DEMO,
+        CATCH,
         env={"size": 32},
-        tokenizer={"channels": 8, "norm_groups": 4, "learner": small(DEMO.tokenizer)},
+        tokenizer={"channels": 8, "norm_groups": 4, "learner": small(CATCH.tokenizer)},
         denoiser={"layers": 1, "heads": 2, "head_dim": 16, "patch_size": 2},
         reward=dataclasses.asdict(network),
-        world_model={"learner": small(DEMO.world_model)},
-        controller={"context": 4, "network": network, "learner": small(DEMO.controller)},
+        world_model={"learner": small(CATCH.world_model)},
+        controller={"context": 4, "network": network, "learner": small(CATCH.controller)},
         imagination={"horizon": 5, "budget": 4} | imagination,
         training={
             "epochs": 3, "collect_steps": 40, "initial_steps": 0, "snapshot_every": 3,
@@ -54,7 +54,7 @@ def train(folder: Path, config: Config, *, strips: bool = True) -> tuple[Trainer
     """A whole run in a folder; returns its closed trainer and its notes."""
     if not folder.exists():
         folder.mkdir(parents=True)
-        prepare(folder, config, Launch("demo"))
+        prepare(folder, config, Launch("catch"))
     notes = Notes()
     watchers = Watchers([MetricsFile(folder), notes])
     trainer = Trainer(config, folder, watchers)

@@ -122,7 +122,7 @@ def comparison_table(records: list[RunRecord]) -> str:
 def duration(seconds: float) -> str:
     """Seconds as people say them.
 
-    >>> duration(75), duration(7300), duration(3.2)
+    >>> duration(75), duration(7330), duration(3.2)
     ('1 min 15 s', '2 h 2 min', '3 s')
     """
     whole = round(seconds)

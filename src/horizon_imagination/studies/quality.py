@@ -197,11 +197,11 @@ class Clock:
         seconds = time.perf_counter() - self.begun
         left = seconds * (sum(self.cost.values()) / self.spent - 1)
         truth = line["truth"]
-        fvd = "" if truth["fvd"] is None else f"FVD {truth['fvd']:.1f}, "
+        fvd = "" if truth["fvd"] is None else f"FVD {truth['fvd']:.4g}, "
         latency = f", {line['latency']:.3g} s a batch" if line["latency"] else ""
         broken = f", {line['broken']} videos NOT FINITE" if line["broken"] else ""
         return (
-            f"[{self.done}/{len(self.cost)}] {point.name}: {fvd}MSE {truth['mse']:.5f}"
+            f"[{self.done}/{len(self.cost)}] {point.name}: {fvd}MSE {truth['mse']:.3g}"
             f"{latency}{broken}; {60 * self.done / seconds:.1f} points a minute, "
             f"{left / 60:.1f} minutes left"
         )

@@ -52,8 +52,8 @@ def parallel_at_low_budgets(results: Results, reference: str) -> Claim:
         difference = (mine - results.fvd(one, reference)).interval()
         found.append(difference)
         numbers.append(
-            f"budget {budget}: mean FVD {mine.value:.1f} at decay "
-            f"{_list([p.decay_horizon for p in band])}, {results.fvd(one, reference).value:.1f} "
+            f"budget {budget}: mean FVD {mine.value:.4g} at decay "
+            f"{_list([p.decay_horizon for p in band])}, {results.fvd(one, reference).value:.4g} "
             f"at decay 1; difference {_show(difference)}"
         )
     return Claim(text, _verdict(found), numbers)
@@ -74,7 +74,7 @@ def sub_frame_budgets(results: Results, reference: str) -> Claim:
         mine, theirs = results.fvd(best, reference), results.fvd(one, reference)
         found.append((mine - theirs * COMPARABLE).interval())
         numbers.append(
-            f"{best.name}: FVD {mine.value:.1f}; {one.name}: {theirs.value:.1f}; difference "
+            f"{best.name}: FVD {mine.value:.4g}; {one.name}: {theirs.value:.4g}; difference "
             f"{_show((mine - theirs).interval())}"
         )
     several = HOLDS if any(x.high <= 0 for x in found) else _verdict(found)
@@ -95,7 +95,7 @@ def autoregressive_at_high_budgets(results: Results, reference: str) -> Claim:
         difference = results.fvd(one, reference) - results.fvd(rival, reference)
         found.append(difference.interval())
         order = ", ".join(
-            f"decay {p.decay_horizon:g} {results.fvd(p, reference).value:.1f}" for p in ranked
+            f"decay {p.decay_horizon:g} {results.fvd(p, reference).value:.4g}" for p in ranked
         )
         numbers.append(
             f"budget {budget}: rank {ranked.index(one) + 1} of {len(ranked)} ({order}); "
@@ -120,7 +120,7 @@ def error_against_distance(results: Results, reference: str) -> Claim:
         distance = (results.fvd(last, reference) - results.fvd(first, reference)).interval()
         both += error.low > 0 and distance.high < 0
         numbers.append(
-            f"decay {decay:g}, budget {budgets[0]} to {budgets[-1]}: MSE {_show(error, 5)}, FVD "
+            f"decay {decay:g}, budget {budgets[0]} to {budgets[-1]}: MSE {_show(error)}, FVD "
             f"{_show(distance)}"
         )
     verdict = NONE if not numbers else HOLDS if both == len(numbers) else PART if both else FAILS
@@ -138,12 +138,12 @@ def pyramidal_collapse(results: Results, reference: str) -> Claim:
         return Claim(text, NONE, [])
     first, last = results.fvd(points[0], reference), results.fvd(points[-1], reference)
     rise = (last - first).interval()
-    numbers = [f"budget {p.budget}: FVD {results.fvd(p, reference).value:.1f}" for p in points]
+    numbers = [f"budget {p.budget}: FVD {results.fvd(p, reference).value:.4g}" for p in points]
     numbers.append(f"from budget {points[0].budget} to {points[-1].budget}: {_show(rise)}")
     same = [p for p in results.points("horizon") if p.budget == points[-1].budget]
     if same:
         best = min(same, key=lambda point: results.fvd(point, reference).value)
-        numbers.append(f"{best.name}: FVD {results.fvd(best, reference).value:.1f}")
+        numbers.append(f"{best.name}: FVD {results.fvd(best, reference).value:.4g}")
     if rise.low > 0:
         return Claim(text, HOLDS if last.value >= COLLAPSE * first.value else PART, numbers)
     return Claim(text, FAILS if rise.high < 0 else OPEN, numbers)
@@ -179,11 +179,10 @@ def _parallel(results: Results, budget: int) -> list[Point]:
     ]
 
 
-def _show(interval: Interval, digits: int = 1) -> str:
+def _show(interval: Interval) -> str:
     if interval.low == interval.high:
-        return f"{interval.estimate:+.{digits}f}"
-    ends = f"[{interval.low:+.{digits}f}, {interval.high:+.{digits}f}]"
-    return f"{interval.estimate:+.{digits}f} {ends}"
+        return f"{interval.estimate:+.4g}"
+    return f"{interval.estimate:+.4g} [{interval.low:+.4g}, {interval.high:+.4g}]"
 
 
 def _list(values: list[float]) -> str:

@@ -1,7 +1,7 @@
 """Figures of the quality study: quality against budget, against latency, and frame by frame."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -56,6 +56,8 @@ def against_budget(results: Results, reference: str) -> "Figure":
             if measure == measures[0]:
                 axes.set_title(TITLES[kind])
         row[0].set_ylabel(MEASURES[measure])
+        if _spans_magnitudes(results, measure, reference):
+            row[0].set_yscale("log")
     for axes in grid[-1]:
         axes.set_xlabel("budget (denoising steps)")
     handles = {label: h for row in grid for a in row for h, label in _labelled(a)}
@@ -173,7 +175,8 @@ def _lines(
         if found[0].resampled.size:
             intervals = [f.interval() for f in found]
             axes.fill_between(
-                x, [i.low for i in intervals], [i.high for i in intervals], color=colour,
+                x, [max(i.low, i.estimate / 10) for i in intervals],
+                [i.high for i in intervals], color=colour,
                 alpha=0.12, linewidth=0,
             )  # fmt: skip
 
@@ -198,6 +201,13 @@ def _budget_axis(axes: "Axes", results: Results) -> None:
     axes.spines[["top", "right"]].set_visible(False)
 
 
+def _spans_magnitudes(results: Results, measure: str, reference: str) -> bool:
+    """Whether a straight axis would squeeze most lines into its lowest part."""
+    points = [point for point in results.lines if point.budget]
+    values = [_value(results, point, measure, reference).value for point in points]
+    return min(values) > 0 and max(values) > 6 * min(values)
+
+
 def _measures(results: Results) -> list[str]:
     return ["fvd", "mse"] if results.has_fvd else ["mse"]
 
@@ -206,7 +216,7 @@ def _value(results: Results, point: Point, measure: str, reference: str) -> Esti
     return (results.fvd if measure == "fvd" else results.mse)(point, reference)
 
 
-def _labelled(axes: "Axes") -> list[tuple[object, str]]:
+def _labelled(axes: "Axes") -> list[tuple[Any, str]]:
     return list(zip(*axes.get_legend_handles_labels(), strict=True))
 
 

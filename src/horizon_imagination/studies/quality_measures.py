@@ -7,7 +7,7 @@ from pathlib import Path
 
 import torch
 from einops import reduce, repeat
-from jaxtyping import Float
+from jaxtyping import Float, UInt8
 from torch import Tensor
 
 from horizon_imagination.errors import UsageError
@@ -44,7 +44,7 @@ def i3d_extractor(path: Path | None, device: torch.device, batch: int = 16) -> E
     return Extractor(name, features)
 
 
-def watchable(videos: Videos) -> Videos:
+def watchable(videos: Videos) -> UInt8[Tensor, "video _ 3 height width"]:
     """Three channels and at least as many frames as I3D needs: the last frame is held."""
     if videos.shape[2] == 1:
         videos = repeat(videos, "n t 1 h w -> n t c h w", c=3)
@@ -101,8 +101,8 @@ def closeness(
         if min(a.shape[-2:]) >= 11:
             found["ssim"].append(image_quality.ssim(a, b))
         if lpips is not None:
-            colours = [x.expand(-1, -1, 3, -1, -1) for x in (a, b)]
-            found["lpips"].append(image_quality.lpips(*colours, lpips))
+            a, b = (x.expand(-1, -1, 3, -1, -1) for x in (a, b))
+            found["lpips"].append(image_quality.lpips(a, b, lpips))
     means = {
         name: torch.cat(parts).double().mean().item() if parts else None
         for name, parts in found.items()

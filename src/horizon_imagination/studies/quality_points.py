@@ -97,7 +97,8 @@ class Grid:
         return list(dict.fromkeys([*map(Point, YARDSTICKS), *found]))
 
 
-class Shard(NamedTuple):
+@dataclass(frozen=True)
+class Shard:
     """Part `index` (from 1) of `count` of the points."""
 
     index: int = 1

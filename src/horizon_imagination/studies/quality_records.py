@@ -45,10 +45,10 @@ def read_lines(folder: Path) -> list[Line]:
         for text in path.read_text().splitlines():
             try:
                 line = json.loads(text)
-                point_of(line), line["study"]
+                known = point_of(line), line["study"]
             except (ValueError, KeyError, TypeError):
                 continue  # the half line of a killed process
-            lines.append(line)
+            lines += [line] if all(known) else []
     return lines
 
 

@@ -10,7 +10,7 @@ from horizon_imagination.errors import UsageError
 from horizon_imagination.metrics.i3d import MIN_FRAMES
 from horizon_imagination.studies.quality import REFERENCES
 from horizon_imagination.studies.quality_claims import claims
-from horizon_imagination.studies.quality_estimates import Results, resampled_distances
+from horizon_imagination.studies.quality_estimates import Estimate, Results, resampled_distances
 from horizon_imagination.studies.quality_points import YARDSTICKS, Point
 from horizon_imagination.studies.quality_records import finished, read_lines, write_merged
 from horizon_imagination.studies.results import write_text
@@ -28,10 +28,10 @@ def write(
     lines = read_lines(folder)
     if not lines:
         raise UsageError(f"{folder} holds no finished point of a quality study yet")
-    study = study or lines[-1]["study"]
-    found = finished(folder, study)
+    chosen = study or str(lines[-1]["study"])
+    found = finished(folder, chosen)
     if not any(point.budget for point in found):
-        raise UsageError(f"{folder} holds no finished schedule of study {study} yet")
+        raise UsageError(f"{folder} holds no finished schedule of study {chosen} yet")
     distances = resampled_distances(folder, found, resamples, say)
     results = Results(found, distances, resamples)
     write_merged(folder, results.lines.values())
@@ -131,9 +131,9 @@ def _levels(results: Results, reference: str) -> list[str]:
         if point not in results.lines or (point.kind == reference):
             continue
         mse = results.mse(point, reference)
-        fvd = f"FVD {_interval(results.fvd(point, reference), 1)}, " if results.has_fvd else ""
+        fvd = f"FVD {_interval(results.fvd(point, reference))}, " if results.has_fvd else ""
         which = f" ({point.name})" if point.budget else ""
-        lines.append(f"  {name}{which}: {fvd}MSE {_interval(mse, 5)}")
+        lines.append(f"  {name}{which}: {fvd}MSE {_interval(mse)}")
     return lines
 
 
@@ -141,8 +141,8 @@ def _measures(results: Results) -> list[str]:
     return ["fvd", "mse"] if results.has_fvd else ["mse"]
 
 
-def _interval(estimate: Any, digits: int) -> str:
+def _interval(estimate: Estimate) -> str:
     found = estimate.interval()
     if found.low == found.high:
-        return f"{found.estimate:.{digits}f}"
-    return f"{found.estimate:.{digits}f} [{max(found.low, 0):.{digits}f}, {found.high:.{digits}f}]"
+        return f"{found.estimate:.4g}"
+    return f"{found.estimate:.4g} [{max(found.low, 0):.4g}, {found.high:.4g}]"
