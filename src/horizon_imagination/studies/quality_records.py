@@ -45,10 +45,11 @@ def read_lines(folder: Path) -> list[Line]:
         for text in path.read_text().splitlines():
             try:
                 line = json.loads(text)
-                known = point_of(line), line["study"]
+                point_of(line)
             except (ValueError, KeyError, TypeError):
                 continue  # the half line of a killed process
-            lines += [line] if all(known) else []
+            if "study" in line:
+                lines.append(line)
     return lines
 
 
