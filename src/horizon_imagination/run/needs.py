@@ -12,7 +12,7 @@ from horizon_imagination.config import Config
 from horizon_imagination.data import Replay, Store
 from horizon_imagination.device import resolve_device, uses_bfloat16
 from horizon_imagination.errors import UsageError
-from horizon_imagination.learn.guard import Guard
+from horizon_imagination.learn.guard import Guard, NotFiniteError
 from horizon_imagination.learn.latents import LatentCache
 from horizon_imagination.learn.streams import Streams
 from horizon_imagination.run.costs import Costs, costs
@@ -131,8 +131,8 @@ def timed(config: Config, num_actions: int, device: torch.device) -> dict[str, f
     try:
         with tempfile.TemporaryDirectory() as folder:
             return _timed(config, num_actions, device, Path(folder))
-    except UsageError:
-        return {}  # a missing weight file is reported by the run itself
+    except (UsageError, NotFiniteError):
+        return {}  # what is wrong is reported by the run itself
 
 
 def _timed(
