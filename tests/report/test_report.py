@@ -1,5 +1,6 @@
 """The page of a run says what the run's files say, at any stage, and needs nothing else."""
 
+import dataclasses
 import json
 import re
 import shutil
@@ -9,11 +10,12 @@ import pytest
 
 from horizon_imagination.cli import report as report_command
 from horizon_imagination.cli import strip as strip_command
+from horizon_imagination.config import Config, TrainingConfig
 from horizon_imagination.errors import UsageError
 from horizon_imagination.report.charts import compare_charts, learning_charts
 from horizon_imagination.report.curves import Chart, Line, as_svg, figure
 from horizon_imagination.report.html import duration, key_numbers, run_report
-from horizon_imagination.report.records import read_record
+from horizon_imagination.report.records import RunRecord, read_record
 
 
 @pytest.fixture
@@ -151,3 +153,11 @@ def test_durations_are_said_as_people_do():
         "1 h 0 min",
         "27 h 46 min",
     ]
+
+
+def test_a_run_that_reached_its_target_is_finished_before_its_last_epoch(tmp_path):
+    config = dataclasses.replace(Config(), training=TrainingConfig(epochs=9, target_return=0.5))
+    for score, finished in ((0.4, False), (0.5, True)):
+        metrics = [{"epoch": 0, "evaluation/return": score}]
+        record = RunRecord(tmp_path, config, None, None, metrics, [])
+        assert record.finished is finished

@@ -142,8 +142,8 @@ def _header(record: RunRecord) -> list[str]:
         f"Imagines {cfg.imagination.horizon} frames with a budget of {cfg.imagination.budget} and "
         f"a decay horizon of {cfg.imagination.decay_horizon:g}, {cfg.imagination.sampler} actions.",
     ]
-    done = record.epochs >= cfg.training.epochs
-    state = [] if done else [page.paragraph("Not at its last epoch: what is known so far.", "warn")]
+    unfinished = page.paragraph("Not at its last epoch: what is known so far.", "warn")
+    state = [] if record.finished else [unfinished]
     return [page.heading(record.name, 1), page.paragraph(" ".join(lines), "soft"), *state]
 
 

@@ -50,6 +50,13 @@ class RunRecord:
         return len(self.metrics)
 
     @property
+    def finished(self) -> bool:
+        """Whether it came to its last epoch or to the return it was to reach."""
+        target, score = self.config.training.target_return, self.latest("evaluation/return")
+        reached = target is not None and score is not None and score >= target
+        return reached or self.epochs >= self.config.training.epochs
+
+    @property
     def seconds(self) -> float:
         """Wall time of training."""
         return float(self.latest("time/seconds") or 0.0)
