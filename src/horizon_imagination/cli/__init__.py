@@ -21,7 +21,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "envs": ("envs", "list the worlds that are known by name"),
     "schedule": ("schedule", "draw and print sampling schedules side by side"),
     "weights": ("weights", "get and list the weights of pretrained networks"),
-    "study": ("study", "the paper's studies: actions, imagination"),
+    "study": ("study", "the paper's studies: actions, imagination, quality"),
 }
 """Command -> (module in this package, one line of help)."""
 
