@@ -21,6 +21,8 @@ from horizon_imagination.scale.suite import from_plain, runs_of
 from horizon_imagination.scale.table import SuiteTable
 
 EPOCHS = 4
+LONG = 30
+"""Epochs that are not over before somebody interrupts them, on a fast machine too."""
 
 
 def suite_file(folder, settings=("a", "b"), epochs=EPOCHS, **override):
@@ -89,7 +91,7 @@ def of_run(folder):
 
 @pytest.mark.slow
 def test_an_interrupted_suite_does_no_work_twice_and_loses_none(sweep, tmp_path):
-    path, out = suite_file(tmp_path), tmp_path / "suite"
+    path, out = suite_file(tmp_path, epochs=LONG), tmp_path / "suite"
     first = sweep(path, out, "--jobs", "2")
     wait_for(lambda: epochs_in(out / "catch-a-0") or epochs_in(out / "catch-b-0"))
     first.send_signal(signal.SIGINT)
@@ -102,10 +104,10 @@ def test_an_interrupted_suite_does_no_work_twice_and_loses_none(sweep, tmp_path)
     assert second.returncode == 0, errors
     assert "2 of 2 runs finished" in said and "2 finished" in said
     for name in ("catch-a-0", "catch-b-0"):
-        assert epochs_in(out / name) == list(range(EPOCHS))
+        assert epochs_in(out / name) == list(range(LONG))
         # A snapshot follows every epoch: none is trained again, unless it was being saved.
         trained = epochs_said(out / "logs" / f"{name}.log")
-        assert set(trained) == set(range(1, EPOCHS + 1)) and sum(trained.values()) <= EPOCHS + 1
+        assert set(trained) == set(range(1, LONG + 1)) and sum(trained.values()) <= LONG + 1
     before = {log: log.read_bytes() for log in (out / "logs").iterdir()}
     assert sweep(path, out).wait(timeout=100) == 0
     assert before == {log: log.read_bytes() for log in (out / "logs").iterdir()}
@@ -115,7 +117,7 @@ def test_an_interrupted_suite_does_no_work_twice_and_loses_none(sweep, tmp_path)
 @pytest.mark.slow
 def test_a_worker_of_a_ray_cluster_that_is_killed_resumes_and_finishes(sweep, tmp_path):
     pytest.importorskip("ray")
-    path, out = suite_file(tmp_path, epochs=8), tmp_path / "suite"
+    path, out = suite_file(tmp_path, epochs=LONG), tmp_path / "suite"
     running = sweep(path, out, "--ray", "local", "--jobs", "2", "--retries", "0")
     killed = out / "catch-a-0"
     wait_for(lambda: len(epochs_in(killed)) >= 2)
@@ -127,10 +129,10 @@ def test_a_worker_of_a_ray_cluster_that_is_killed_resumes_and_finishes(sweep, tm
     told = [line for line in said.splitlines() if line.startswith("catch-a-0  running")]
     assert any(line.endswith("killed") for line in told)
     for name in ("catch-a-0", "catch-b-0"):
-        assert epochs_in(out / name) == list(range(8))
+        assert epochs_in(out / name) == list(range(LONG))
     log = out / "logs" / "catch-a-0.log"
     assert sum("resuming after epoch" in line for line in lines_of(log)) == 1
-    assert sum(epochs_said(log).values()) <= 8 + 1
+    assert sum(epochs_said(log).values()) <= LONG + 1
 
 
 @pytest.mark.slow
