@@ -39,6 +39,10 @@ def suite_file(folder, settings=("a", "b"), epochs=EPOCHS, **override):
     return path
 
 
+def listen():
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 @pytest.fixture
 def sweep():
     """Starts a sweep in a process of its own, and leaves none behind."""
@@ -47,7 +51,9 @@ def sweep():
     def start(path, out, *words):
         command = [sys.executable, "-m", "horizon_imagination", "sweep", str(path)]
         pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-        process = subprocess.Popen([*command, "--out", str(out), *words], text=True, **pipes)
+        words = [*command, "--out", str(out), *words]
+        # A shell that runs the tests in the background may have switched interrupts off.
+        process = subprocess.Popen(words, text=True, preexec_fn=listen, **pipes)
         started.append(process)
         return process
 
