@@ -25,10 +25,6 @@ def test_the_previous_action_of_the_first_frame_is_none():
     assert segment().prev_actions.tolist() == [[NO_ACTION, 4, 5], [NO_ACTION, 7, 8]]
 
 
-def test_a_frame_is_followed_when_the_next_one_is_real():
-    assert segment().followed.tolist() == [[True, True, False], [True, False, False]]
-
-
 def test_map_reaches_every_field():
     halved = segment().map(lambda x: x[:1])
     assert halved.frames.shape[0] == len(halved.action) == len(halved.mask) == 1

@@ -41,11 +41,6 @@ class Segment:
         """The action that produced each frame; `NO_ACTION` for the first."""
         return shift_right(self.action, NO_ACTION)
 
-    @property
-    def followed(self) -> Bool[Tensor, "batch time"]:
-        """Where the next frame is in the segment too: there a step was surely taken."""
-        return torch.nn.functional.pad(self.mask[:, 1:], (0, 1), value=False)
-
     def map(self, f: Callable[[Tensor], Tensor]) -> "Segment":
         """The segment with `f` applied to every field."""
         return Segment(**{x.name: f(getattr(self, x.name)) for x in fields(self)})
