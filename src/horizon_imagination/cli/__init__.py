@@ -17,6 +17,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "report": ("report", "a self-contained page about a run, several runs or a suite"),
     "strip": ("strip", "film strips of imagined futures, by sampler or by schedule"),
     "info": ("info", "parameters, memory and FLOPs of a config beside the paper's"),
+    "bench": ("bench", "time the stages of learning on this machine, beside the paper's figures"),
     "presets": ("presets", "list the named configurations"),
     "envs": ("envs", "list the worlds that are known by name"),
     "schedule": ("schedule", "draw and print sampling schedules side by side"),

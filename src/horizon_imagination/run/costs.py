@@ -49,6 +49,10 @@ class Costs:
     decode: float
     denoise: float
     """FLOPs of the denoiser for a whole training segment."""
+    reward: float
+    """FLOPs of the reward model, of the actor and of the critic, for a frame each."""
+    actor: float
+    critic: float
     steps: dict[str, Measured]
     """FLOPs and activations of one optimiser step of every learner."""
     act: float
@@ -95,6 +99,9 @@ def _count(config: Config, networks: Networks) -> Costs:
         encode=encode.flops,
         decode=decode.flops,
         denoise=denoise.flops,
+        reward=reward.flops,
+        actor=actor.flops,
+        critic=critic.flops,
         steps=steps,
         act=encode.flops + actor.flops,
     )
