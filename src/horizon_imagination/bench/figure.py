@@ -35,6 +35,8 @@ def draw(document: Document, path: Path) -> None:
 
 
 def _panel(axes: "Axes", document: Document, sweep: str) -> None:
+    from matplotlib.ticker import LogLocator
+
     growth = document["growth"]
     points = sorted((x for x in growth["points"] if sweep in x["sweeps"]), key=lambda x: x[sweep])
     if not points:
@@ -56,6 +58,9 @@ def _panel(axes: "Axes", document: Document, sweep: str) -> None:
     axes.set_xscale("log", base=2)
     axes.set_yscale("log")
     axes.set_xticks(place, [f"{x:g}" for x in place])
+    axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 3, 5, 7)))
+    low, high = axes.get_ylim()
+    axes.set_ylim(low / 1.3, high * 1.3)  # so that a flat panel has a labelled tick, too
     axes.minorticks_off()
     axes.set_title(TITLES[sweep], fontsize=10.5, loc="left", color=INK, fontweight="bold")
     axes.set_ylabel("milliseconds", fontsize=8.5, color=INK)

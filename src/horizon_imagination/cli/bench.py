@@ -5,7 +5,7 @@ import json
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
 
@@ -13,6 +13,12 @@ from horizon_imagination.cli.parse import parse
 from horizon_imagination.cli.train import expand, flag, preset
 from horizon_imagination.config import Config
 from horizon_imagination.errors import UsageError, as_usage_error
+
+if TYPE_CHECKING:
+    import torch
+
+    from horizon_imagination.bench.document import Recorder
+    from horizon_imagination.bench.plan import Plan
 
 PAPER_SCHEDULES = ((4.0, 16), (4.0, 32), (1.0, 32))
 WIDTH = 150
@@ -47,8 +53,8 @@ class Arguments:
     """Three repeats, three points a sweep and, if none are named, one schedule."""
     actions: int = 18
     """Number of actions."""
-    out: Path = Path("runs/bench")
-    """Folder for bench.json, bench.md and cost.png."""
+    out: Path | None = None
+    """Folder for bench.json, bench.md and cost.png (runs/bench; with --redraw, that folder)."""
     append: Path | None = None
     """Also add the result as a line to this file."""
     redraw: Path | None = None
@@ -65,19 +71,21 @@ def main(argv: list[str]) -> int | None:
     chosen = dataclasses.replace(chosen, preset=flag(argv, "--preset") or chosen.preset)
     default = dataclasses.replace(chosen, config=preset(chosen.preset))
     args = parse(Arguments, argv, prog="horizon bench", default=default)
-    from horizon_imagination.bench.document import read
+    from horizon_imagination.bench.document import Recorder, read
     from horizon_imagination.studies.results import output_folder
 
     if args.redraw is not None:
         document = read(args.redraw)
         if args.commit:
             document["commit"] = args.commit
-        return _finish(document, args.redraw, args.append)
+        recorder = Recorder(output_folder(args.out or args.redraw), document)
+        return _finish(recorder, args.append)
     plan, device = _plan(args)
-    return _finish(_measure(args, plan, device), output_folder(args.out), args.append)
+    folder = output_folder(args.out or Path("runs/bench"))
+    return _finish(_measure(args, plan, device, folder), args.append)
 
 
-def _plan(args: Arguments) -> tuple[Any, Any]:
+def _plan(args: Arguments) -> tuple["Plan", "torch.device"]:
     """What is measured, and on which device."""
     from horizon_imagination.bench.plan import Plan
     from horizon_imagination.device import resolve_device
@@ -129,14 +137,13 @@ def parse_schedule(text: str) -> tuple[float, int]:
         ) from None
 
 
-def _measure(args: Arguments, plan, device) -> dict[str, Any]:
+def _measure(args: Arguments, plan: "Plan", device: "torch.device", folder: Path) -> "Recorder":
     import torch
 
     from horizon_imagination.bench.document import Recorder, about
     from horizon_imagination.bench.measure import measure
     from horizon_imagination.bench.published import comparable
     from horizon_imagination.presets import PRESETS
-    from horizon_imagination.studies.results import output_folder
 
     if plan.config.runtime.threads:
         torch.set_num_threads(plan.config.runtime.threads)
@@ -155,12 +162,12 @@ def _measure(args: Arguments, plan, device) -> dict[str, Any]:
         "replay_frames": plan.replay_frames,
         "comparable": comparable(config, PRESETS["paper"][1]),
     }
-    recorder = Recorder(output_folder(args.out), document)
+    recorder = Recorder(folder, document)
     measure(plan, recorder, device)
-    return document
+    return recorder
 
 
-def _finish(document: dict[str, Any], folder: Path, append_to: Path | None) -> int:
+def _finish(recorder: "Recorder", append_to: Path | None) -> int:
     """Tables on stdout and in bench.md, the figure if it can be drawn, the JSON line."""
     from rich.console import Console
 
@@ -168,6 +175,7 @@ def _finish(document: dict[str, Any], folder: Path, append_to: Path | None) -> i
     from horizon_imagination.bench.sheets import sheets
     from horizon_imagination.studies.results import write_text
 
+    document, folder = recorder.document, recorder.folder
     console = Console() if sys.stdout.isatty() else Console(width=WIDTH)
     made = sheets(document)
     for sheet in made:
