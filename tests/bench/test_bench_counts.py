@@ -3,13 +3,14 @@
 import pytest
 import torch
 
-from horizon_imagination.agent import build_networks
+from horizon_imagination.agent import Agent, build_networks
 from horizon_imagination.bench.ceilings import Ceilings
 from horizon_imagination.bench.counts import FLOAT, Counts, Work, plan_counts
 from horizon_imagination.bench.fit import fit_growth
 from horizon_imagination.bench.growth import SWEEPS, Point, sweeps
 from horizon_imagination.bench.plan import Plan, in_mode
 from horizon_imagination.bench.published import comparable, paper_ms, release_ms
+from horizon_imagination.engine.dream import Start, dream
 from horizon_imagination.presets import PRESETS, replaced
 from horizon_imagination.run.costs import costs, measure
 from horizon_imagination.schedules import horizon_schedule
@@ -42,6 +43,36 @@ def test_the_actor_sees_every_settled_frame_once_and_noisy_ones_again():
     assert plan_counts(horizon_schedule(4, 4, 1), 1).actor_frames == 3
     # All at once: three frames at each of the two rows and again at the clean one.
     assert plan_counts(horizon_schedule(4, 2, 4), 1).actor_frames >= 6
+
+
+@pytest.mark.parametrize("decay,budget", [(2, 4), (1, 6), (3, 2), (6, 5)])
+def test_the_networks_are_called_as_often_as_the_plan_says(decay, budget, monkeypatch):
+    config = replaced(DEBUG, imagination={"decay_horizon": float(decay), "budget": budget})
+    agent = Agent(config, 3, torch.device("cpu"))
+    windows, seen_by_actor = [], []
+    window = agent.denoiser.window
+
+    def counted(z, *args, start, **more):
+        windows.append((start, start + z.shape[1]))
+        return window(z, *args, start=start, **more)
+
+    monkeypatch.setattr(agent.denoiser, "window", counted)
+    agent.actor.encoder.register_forward_hook(
+        lambda module, inputs, output: seen_by_actor.append(output.shape[1])
+    )
+    context, rng = config.controller.context, torch.Generator().manual_seed(0)
+    z = torch.rand(2, context, *agent.latent_shape, generator=rng)
+    start = Start(z, torch.zeros(2, context).long(), torch.ones(2, context).bool())
+    schedule = horizon_schedule(config.imagination.horizon, budget, decay)
+    dream(
+        agent.denoiser, agent.actor, start, schedule, context=1, sampler="stable", window=True,
+        rng=rng,
+    )  # fmt: skip
+    said = plan_counts(schedule, 1)
+    assert said.actor_frames == sum(seen_by_actor) - context
+    assert said.evaluations == len(windows)
+    assert said.frames == sum(stop - begin for begin, stop in windows)
+    assert said.seen == sum(stop for _, stop in windows)
 
 
 def test_a_frame_and_a_pair_cost_what_the_counter_says_of_sequences_of_one_and_two(counts):

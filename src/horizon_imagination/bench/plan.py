@@ -1,6 +1,5 @@
 """What `horizon bench` measures: a config, its schedules, and modes of running it."""
 
-import dataclasses
 from dataclasses import dataclass
 
 import torch
@@ -41,10 +40,9 @@ def in_mode(config: Config, mode: str) -> Config:
     """plain: nothing fused, nothing captured; fast: captured, other switches as they are given."""
     if mode == "given":
         return config
-    runtime: dict[str, bool | str] = {"graphs": mode == "fast"}
-    if mode == "plain" and "fused" in {f.name for f in dataclasses.fields(config.runtime)}:
-        runtime["fused"] = "off"
-    return replaced(config, runtime=runtime)
+    if mode == "plain":
+        return replaced(config, runtime={"graphs": False, "fused": "off"})
+    return replaced(config, runtime={"graphs": True})
 
 
 def weight(ceilings: Ceilings, device: torch.device, work: Work, rows: int) -> float:
