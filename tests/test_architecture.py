@@ -12,7 +12,7 @@ TESTS = sorted(Path(__file__).parent.rglob("*.py"))
 
 VOCABULARY = {"types", "errors", "config", "env_config", "version"}
 METHOD = {"schedules", "stable_actions", "flow", "imagination", "returns", "windows"}
-MODELS = {"models", "engine"}
+MODELS = {"kernels", "models", "engine"}
 AGENT = {
     *("envs", "data", "learn", "metrics", "agent", "collect", "evaluate", "checkpoint"),
     *("config_json", "device", "snapshots"),

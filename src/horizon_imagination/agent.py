@@ -23,6 +23,7 @@ from horizon_imagination.config import Config, RecurrentConfig
 from horizon_imagination.config_json import from_json, to_json
 from horizon_imagination.device import autocast, resolve_device
 from horizon_imagination.errors import UsageError, as_usage_error
+from horizon_imagination.kernels import fuse, wanted
 from horizon_imagination.learn.streams import derive_seed
 from horizon_imagination.models.actor_critic import Actor, Critic
 from horizon_imagination.models.denoiser import Denoiser
@@ -45,8 +46,11 @@ class Agent:
             torch.manual_seed(derive_seed(config.seed, "init"))
             built = build_networks(config, num_actions)
         self.tokenizer, self.denoiser, self.reward, self.actor, self.critic = built
+        self.fused = wanted(config.runtime.fused, device)
         for network in self.networks().values():
             network.to(device)
+            if self.fused:
+                fuse(network).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         self.denoiser_average = copy.deepcopy(self.denoiser) if config.denoiser.ema else None
         self._rng = torch.Generator(device).manual_seed(derive_seed(config.seed, "act"))
         self._state: State | None = None

@@ -8,10 +8,12 @@ import gymnasium
 import numpy as np
 import torch
 from einops import rearrange
+from torch import Tensor
 
 from horizon_imagination.agent import Agent
 from horizon_imagination.data import Replay, Store
 from horizon_imagination.device import autocast
+from horizon_imagination.learn.graph import StepGraph
 from horizon_imagination.models.recurrent import State
 
 
@@ -35,6 +37,8 @@ class Collector:
         self, env: gymnasium.Env, store: Store, replay: Replay, agent: Agent, rng: torch.Generator
     ) -> None:
         self.env, self.store, self.replay, self.agent, self.rng = env, store, replay, agent, rng
+        graphs = agent.config.runtime.graphs and agent.device.type == "cuda"
+        self._decide = StepGraph(self._policy, [rng]) if graphs else self._policy
 
     def collect(
         self, steps: int, *, trained: bool, on_step: Callable[[], None] = lambda: None
@@ -79,13 +83,19 @@ class Collector:
 
     def _act(self, state: State | None) -> tuple[int, State]:
         frame = torch.from_numpy(self.store.frames[self.store.num_frames - 1].copy())
-        z = self.agent.encode(rearrange(frame, "c h w -> 1 c h w").to(self.agent.device))
+        frames = rearrange(frame, "c h w -> 1 c h w").to(self.agent.device)
         if state is None:
-            state = self.agent.actor.lstm.zero_state(1, z)
+            zero = torch.zeros(1, self.agent.actor.lstm.hidden, device=self.agent.device)
+            state = State(zero, zero)
+        action, after = self._decide((frames, state))
+        return int(action), after
+
+    @torch.no_grad()
+    def _policy(self, seen: tuple[Tensor, State]) -> tuple[Tensor, State]:
+        frames, state = seen
+        z = self.agent.encode(frames)
         with autocast(self.agent.config.runtime, self.agent.device):
-            frames = rearrange(z, "b c h w -> b 1 c h w")
-            action, state = self.agent.actor.act(frames, state, self.rng)
-        return int(action), state
+            return self.agent.actor.act(rearrange(z, "b c h w -> b 1 c h w"), state, self.rng)
 
     def _prior(self) -> int:
         """An action from the policy's prior: uniform, but for the actor's bias."""

@@ -250,6 +250,8 @@ class RuntimeConfig:
     """Activations of networks: auto is bfloat16 on CUDA, float32 elsewhere."""
     graphs: bool = False
     """Capture every training step as a CUDA graph (CUDA only)."""
+    fused: Literal["auto", "on", "off"] = "auto"
+    """Triton kernels for norms, LSTMs and the denoiser of imagination: auto where they can run."""
     threads: int = 0
     """CPU threads; 0 leaves the choice to torch."""
 

@@ -20,7 +20,7 @@ from horizon_imagination.bench.setting import Setting, random_store
 from horizon_imagination.config import Config
 from horizon_imagination.data import Store
 from horizon_imagination.device import uses_bfloat16
-from horizon_imagination.learn.latents import BLOCK
+from horizon_imagination.learn.latents import BLOCKS
 from horizon_imagination.run.costs import costs
 from horizon_imagination.run.learners import Learners
 
@@ -93,7 +93,9 @@ class Mode:
                 "least_ms": row["least_ms"] * scale,
                 "frames": self.plan.replay_frames,
                 "sampled_frames": sample,
-                **self._work(self.counts.encoding(self.plan.replay_frames, BLOCK)),
+                **self._work(
+                    self.counts.encoding(self.plan.replay_frames, BLOCKS[self.device.type])
+                ),
             }
 
         about = {"stage": "encoding", "mode": self.mode}

@@ -6,6 +6,7 @@ import torch
 from einops import repeat
 
 from horizon_imagination.engine.draws import Draws, Sampler, draw, plain_actor
+from horizon_imagination.engine.fused import FusedDenoiser
 from horizon_imagination.engine.rollout import WindowedActor, imagine_windowed, real_frames
 from horizon_imagination.imagination import Context, Imagined, imagine
 from horizon_imagination.models.actor_critic import Actor
@@ -33,7 +34,7 @@ class Start(NamedTuple):
 
 
 def dream(
-    denoiser: Denoiser,
+    denoiser: Denoiser | FusedDenoiser,
     actor: Actor,
     start: Start,
     schedule: Schedule,
@@ -56,6 +57,8 @@ def dream(
         )
         state = states.at(-1)
         frames, real = start.world_model_context(context)
+        if isinstance(denoiser, FusedDenoiser):
+            denoiser.refresh()
         if window:
             return imagine_windowed(
                 denoiser,

@@ -5,6 +5,8 @@ the recurrent actor alike. All randomness is drawn beforehand and no value is re
 that the loop can be captured as one graph.
 """
 
+from typing import Any
+
 import torch
 import torch.nn.functional as F
 from einops import rearrange, repeat
@@ -13,6 +15,7 @@ from torch import Tensor
 
 from horizon_imagination.engine.constants import copied
 from horizon_imagination.engine.draws import Draws, Sampler, choose
+from horizon_imagination.engine.fused import FusedDenoiser
 from horizon_imagination.imagination import Context, Imagined
 from horizon_imagination.models.actor_critic import Actor
 from horizon_imagination.models.denoiser import Denoiser
@@ -94,7 +97,7 @@ class RecordedActor:
 
 @torch.no_grad()
 def imagine_windowed(
-    denoiser: Denoiser,
+    denoiser: Denoiser | FusedDenoiser,
     actor: WindowedActor | RecordedActor,
     noise: Tensor,
     schedule: Schedule,
@@ -111,7 +114,7 @@ def imagine_windowed(
     batch, horizon = noise.shape[:2]
     k = context.z.shape[1]
     times = copied(schedule, noise)
-    cache = denoiser.cache(k + horizon)
+    cache: Any = denoiser.cache(k + horizon)
     z, frames, actions = noise, [noise], []
     for window in window_plan(schedule, k):
         row, start, stop = window.row, window.start, window.stop

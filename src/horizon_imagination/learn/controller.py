@@ -13,6 +13,7 @@ from horizon_imagination.config import ControllerConfig, ImaginationConfig
 from horizon_imagination.engine.constants import copied, index
 from horizon_imagination.engine.draws import Draws, draw
 from horizon_imagination.engine.dream import Start, dream
+from horizon_imagination.engine.fused import FusedDenoiser
 from horizon_imagination.engine.policy_windows import EntryPlan, entry_logits, entry_plan
 from horizon_imagination.imagination import Imagined, change_count, late_change_rate
 from horizon_imagination.learn.learner import Losses, Term
@@ -48,7 +49,7 @@ class ControllerLoss:
 
     actor: Actor
     critic: Critic
-    denoiser: Denoiser
+    denoiser: Denoiser | FusedDenoiser
     reward: RewardModel
     config: ControllerConfig
     imagination: ImaginationConfig

@@ -155,15 +155,8 @@ class Denoiser(nn.Module):
         window together, that are padding and must not be seen.
         """
         noisy = self.statistics.normalize(z, tau) if self.statistics else z
-        index = prev_actions % (self.num_actions + 1)  # NO_ACTION is -1: the last embedding
-        condition = self.condition(
-            time_features(tau, self.action.embedding_dim).to(z.dtype) + self.action(index)
-        )
-        x = self.embed(
-            rearrange(noisy, "b t c (y p) (x q) -> b t (y x) (c p q)", p=self.patch, q=self.patch)
-        )
-        if self.action_token is not None:
-            x = x + rearrange(self.action_token(index), "b t d -> b t 1 d")
+        condition, index = self.conditions(tau, prev_actions)
+        x = self.embedded(noisy, index)
         modulation = rearrange(
             self.modulate(F.silu(condition)),
             "b t (part d) -> part b t 1 d",
@@ -171,14 +164,33 @@ class Denoiser(nn.Module):
         )
         x = self._blocks(x, modulation, cache, start, real)
         shift, scale = modulation[-2:]
-        out = rearrange(
-            self.out(_norm(x) * (1 + scale) + shift),
+        return self.velocity(self.unpatched(self.out(_norm(x) * (1 + scale) + shift)), z, tau)
+
+    def conditions(self, tau: Times, prev_actions: Actions) -> tuple[Condition, Actions]:
+        """What every frame is told, and the index of its action among the embeddings."""
+        index = prev_actions % (self.num_actions + 1)  # NO_ACTION is -1: the last embedding
+        action = self.action(index)
+        time = time_features(tau, self.action.embedding_dim).to(action.dtype)
+        return self.condition(time + action), index
+
+    def embedded(self, noisy: Latents, index: Actions) -> Tokens:
+        """Patches as tokens."""
+        x = self.embed(
+            rearrange(noisy, "b t c (y p) (x q) -> b t (y x) (c p q)", p=self.patch, q=self.patch)
+        )
+        if self.action_token is not None:
+            x = x + rearrange(self.action_token(index), "b t d -> b t 1 d")
+        return x
+
+    def unpatched(self, tokens: Tokens) -> Latents:
+        """Tokens of pixels as frames."""
+        return rearrange(
+            tokens,
             "b t (y x) (c p q) -> b t c (y p) (x q)",
             y=self.grid,
             p=self.patch,
             q=self.patch,
         )
-        return self._velocity(out, z, tau)
 
     def _blocks(
         self,
@@ -196,7 +208,7 @@ class Denoiser(nn.Module):
             x = block(x, modulation[6 * layer : 6 * layer + 6], rotary, mask, extend)
         return x
 
-    def _velocity(self, out: Latents, z: Latents, tau: Times) -> Latents:
+    def velocity(self, out: Latents, z: Latents, tau: Times) -> Latents:
         """What the network said, as z^1 - z^0."""
         statistics = self.statistics
         if self.prediction == "velocity":

@@ -40,14 +40,40 @@ def time_features(tau: Float[Tensor, "*batch"], dim: int) -> Float[Tensor, "*bat
     return torch.cat([angle.cos(), angle.sin()], dim=-1)
 
 
+class GroupNorm(nn.GroupNorm):
+    """Group norm, followed by SiLU if asked; one kernel pair where it is fused."""
+
+    fused = False
+
+    def __init__(self, groups: int, channels: int, *, silu: bool = False) -> None:
+        super().__init__(groups, channels, eps=1e-6)
+        self.silu = silu
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Normalised and, if asked, activated."""
+        if self.fused:
+            from horizon_imagination.kernels.group_norm import fits, group_norm
+
+            if fits(input, self.num_groups):
+                return group_norm(
+                    input, self.weight, self.bias, self.num_groups, self.eps, silu=self.silu
+                )
+        y = super().forward(input)
+        return F.silu(y) if self.silu else y
+
+
+def norm_silu(groups: int, channels: int) -> nn.Module:
+    """Group norm and SiLU; `groups` 0 leaves out the norm."""
+    return GroupNorm(groups, channels, silu=True) if groups else nn.SiLU()
+
+
 class ResnetBlock(nn.Module):
     """Pre-activation residual block of two 3 x 3 convolutions; `groups` 0 leaves out the norms."""
 
     def __init__(self, channels_in: int, channels: int, groups: int) -> None:
         super().__init__()
-        norm = partial(nn.GroupNorm, groups, eps=1e-6) if groups else lambda _: nn.Identity()
-        self.norm1, self.conv1 = norm(channels_in), Conv3x3(channels_in, channels)
-        self.norm2, self.conv2 = norm(channels), Conv3x3(channels, channels)
+        self.norm1, self.conv1 = norm_silu(groups, channels_in), Conv3x3(channels_in, channels)
+        self.norm2, self.conv2 = norm_silu(groups, channels), Conv3x3(channels, channels)
         same = channels_in == channels
         self.shortcut = nn.Identity() if same else Conv1x1(channels_in, channels)
 
@@ -55,9 +81,7 @@ class ResnetBlock(nn.Module):
         self, x: Float[Tensor, "batch _ height width"]
     ) -> Float[Tensor, "batch _ height width"]:
         """x + f(x)."""
-        y = self.conv1(F.silu(self.norm1(x)))
-        y = self.conv2(F.silu(self.norm2(y)))
-        return self.shortcut(x) + y
+        return self.shortcut(x) + self.conv2(self.norm2(self.conv1(self.norm1(x))))
 
 
 class LatentStatistics(nn.Module):

@@ -16,6 +16,7 @@ from horizon_imagination.models.layers import (
     Conv1x1,
     LatentStatistics,
     ResnetBlock,
+    norm_silu,
     time_features,
 )
 from horizon_imagination.types import Flags, Latents, Times
@@ -64,8 +65,7 @@ class FrameEncoder(nn.Module):
         self.cnn = nn.Sequential(
             Conv1x1(channels, cnn_channels),
             ResnetBlock(cnn_channels, cnn_channels, groups),
-            nn.GroupNorm(groups, cnn_channels, eps=1e-6) if groups else nn.Identity(),
-            nn.SiLU(),
+            norm_silu(groups, cnn_channels),
             Conv1x1(cnn_channels, cnn_out_channels),
             nn.Flatten(),
             nn.LayerNorm(flat) if norm_layers else nn.Identity(),
@@ -87,6 +87,8 @@ class FrameEncoder(nn.Module):
 class LSTM(nn.Module):
     """A one-layer LSTM that returns its state after every step and skips padding."""
 
+    fused = False
+
     def __init__(self, size: int, hidden: int) -> None:
         super().__init__()
         self.hidden = hidden
@@ -104,6 +106,11 @@ class LSTM(nn.Module):
     def forward(self, x: Hidden, state: State, mask: Flags | None = None) -> States:
         """States after each step; where the mask is False the state stays."""
         gates_x = F.linear(x, self.weight_ih, self.bias_ih + self.bias_hh)
+        if self.fused:
+            from horizon_imagination.kernels.recurrence import lstm_sequence
+
+            weight = self.weight_hh.to(gates_x.dtype)
+            return States(*lstm_sequence(gates_x, weight, state.h, state.c, mask))
         h, c = state
         outputs, cells = [], []
         for t in range(x.shape[1]):

@@ -6,7 +6,13 @@ from einops import pack, rearrange, unpack
 from jaxtyping import Float, UInt8
 from torch import Tensor, nn
 
-from horizon_imagination.models.layers import Conv1x1, Conv3x3, ResnetBlock
+from horizon_imagination.models.layers import (
+    Conv1x1,
+    Conv3x3,
+    GroupNorm,
+    ResnetBlock,
+    norm_silu,
+)
 from horizon_imagination.types import Frames, Latents
 
 Images = Float[Tensor, "batch channel height width"]
@@ -29,7 +35,7 @@ class SpatialAttention(nn.Module):
 
     def __init__(self, channels: int, groups: int) -> None:
         super().__init__()
-        self.norm = nn.GroupNorm(groups, channels, eps=1e-6)
+        self.norm = GroupNorm(groups, channels)
         self.query, self.key, self.value, self.out = (Conv1x1(channels, channels) for _ in range(4))
 
     def forward(self, x: Images) -> Images:
@@ -106,7 +112,7 @@ class Tokenizer(nn.Module):
             encoder += level(width, next_width, encoder_blocks, resolution)
             encoder.append(Downsample(next_width))
             resolution, width = resolution // 2, next_width
-        encoder += [*middle(), nn.GroupNorm(g, top, eps=1e-6), nn.SiLU()]
+        encoder += [*middle(), norm_silu(g, top)]
         encoder += [Conv3x3(top, latent_channels), Conv1x1(latent_channels, latent_channels)]
         decoder: list[nn.Module] = [Conv1x1(latent_channels, latent_channels)]
         decoder += [Conv3x3(latent_channels, top), *middle()]
@@ -114,7 +120,7 @@ class Tokenizer(nn.Module):
             decoder += level(width, next_width, decoder_blocks, resolution)
             decoder.append(Upsample(next_width))
             resolution, width = resolution * 2, next_width
-        decoder += [nn.GroupNorm(g, width, eps=1e-6), nn.SiLU(), Conv3x3(width, pixels)]
+        decoder += [norm_silu(g, width), Conv3x3(width, pixels)]
         self.encoder, self.decoder = nn.Sequential(*encoder), nn.Sequential(*decoder)
 
     def encode_images(self, images: Images) -> OtherImages:

@@ -8,8 +8,9 @@ from torch import Tensor, nn
 
 from horizon_imagination.agent import Agent
 from horizon_imagination.data import Replay
-from horizon_imagination.device import autocast
+from horizon_imagination.device import autocast, uses_bfloat16
 from horizon_imagination.engine.dream import Start, left_padded
+from horizon_imagination.engine.fused import FusedDenoiser
 from horizon_imagination.learn.controller import ControllerLoss
 from horizon_imagination.learn.guard import Guard
 from horizon_imagination.learn.latents import LatentCache
@@ -18,6 +19,7 @@ from horizon_imagination.learn.ranks import Ranks
 from horizon_imagination.learn.streams import Streams
 from horizon_imagination.learn.tokenizer import tokenizer_loss
 from horizon_imagination.learn.world_model import Experience, world_model_loss
+from horizon_imagination.models.denoiser import Denoiser
 from horizon_imagination.models.perceptual import PerceptualLoss
 
 
@@ -50,7 +52,7 @@ def make_learners(
     controller_loss = ControllerLoss(
         actor=agent.actor,
         critic=agent.critic,
-        denoiser=agent.dreamer,
+        denoiser=imagining_denoiser(agent),
         reward=agent.reward,
         config=cfg.controller,
         imagination=cfg.imagination,
@@ -124,6 +126,20 @@ def _tokenizer(
     )
 
 
+def imagining_denoiser(agent: Agent) -> Denoiser | FusedDenoiser:
+    """The denoiser as imagination runs it: in fused kernels where they can take its place."""
+    cfg = agent.config
+    if (
+        agent.fused
+        and cfg.imagination.engine == "window"
+        and cfg.imagination.context == 1
+        and FusedDenoiser.fits(agent.dreamer)
+    ):
+        half = uses_bfloat16(cfg.runtime, agent.device)
+        return FusedDenoiser(agent.dreamer, torch.bfloat16 if half else torch.float32)
+    return agent.dreamer
+
+
 def graphed(agent: Agent, ranks: Ranks) -> bool:
     """Whether steps are captured: where a CUDA device is, and this process is alone on it."""
     return agent.config.runtime.graphs and agent.device.type == "cuda" and ranks.world == 1
@@ -138,7 +154,10 @@ def _groups(
 
 def _perceptual(agent: Agent) -> PerceptualLoss | None:
     name = agent.config.tokenizer.perceptual
-    return None if name == "none" else PerceptualLoss(name).to(agent.device)
+    if name == "none":
+        return None
+    loss = PerceptualLoss(name).to(agent.device)
+    return loss.to(memory_format=torch.channels_last) if agent.fused else loss  # type: ignore[call-overload]
 
 
 def _in_precision(agent: Agent, loss):
