@@ -28,7 +28,7 @@ SMALL_TOKENIZER = TokenizerConfig(
     latent_channels=4,
     norm_groups=8,
     perceptual="none",
-    latent_noise=0.1,
+    latent_noise=0.6,
     learner=LearnerConfig(
         batch_size=32, steps_per_epoch=100, last_epoch=4, learning_rate=2e-3,
         final_learning_rate=2e-4, decay_steps=500, weight_decay=0.0,
@@ -65,20 +65,20 @@ CATCH = Config(
         context=4,
         network=RecurrentConfig(cnn_channels=16, cnn_out_channels=16, hidden=128, normalize=True),
         learner=LearnerConfig(
-            batch_size=32, steps_per_epoch=40, first_epoch=50, learning_rate=2e-3,
+            batch_size=32, steps_per_epoch=40, first_epoch=35, learning_rate=2e-3,
             final_learning_rate=5e-4, decay_steps=1200,
         ),
     ),
     imagination=ImaginationConfig(horizon=7, budget=4, decay_horizon=2.0),
-    replay=ReplayConfig(min_segment=5),
+    replay=ReplayConfig(min_segment=5, min_future=5),
     training=TrainingConfig(
         epochs=100,
         collect_steps=224,
         initial_steps=7000,
         snapshot_every=10,
         evaluate_every=2,
-        evaluation_episodes=128,
-        target_return=0.97,
+        evaluation_episodes=256,
+        target_return=0.98,
         strips_every=20,
     ),
     runtime=RuntimeConfig(precision="float32", threads=2),
@@ -111,9 +111,6 @@ DEMO = dataclasses.replace(
         epochs=80,
         collect_steps=96,
         initial_steps=3000,
-        evaluation_episodes=256,
-        target_return=0.98,
-        strips_every=20,
     ),
 )
 

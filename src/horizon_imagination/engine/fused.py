@@ -4,7 +4,6 @@ A copy of the weights in the type of the products is renewed before every imagin
 """
 
 import copy
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -82,7 +81,7 @@ class FusedDenoiser:
         keys, values, cos, sin = self._memory(x, cache)
         h = x.new_empty(x.shape, dtype=modulation.dtype)
         branch, part = None, 0
-        blocks: Iterable[Any] = self.copy.blocks
+        blocks: Any = self.copy.blocks
         for layer, block in enumerate(blocks):
             # The gate of the branch before is the last part of its three.
             h = residual_norm(
