@@ -106,11 +106,11 @@ def _step_back(
         di, df = tl.where(real, di, 0.0), tl.where(real, df, 0.0)
         dg, do = tl.where(real, dg, 0.0), tl.where(real, do, 0.0)
     tl.store(dc_ptr + own, dc_before, mask=inside)
-    out, kind = dgates_ptr + row * stride_dgates + unit, dgates_ptr.dtype.element_ty
-    tl.store(out, di.to(kind), mask=inside)
-    tl.store(out + hidden, df.to(kind), mask=inside)
-    tl.store(out + 2 * hidden, dg.to(kind), mask=inside)
-    tl.store(out + 3 * hidden, do.to(kind), mask=inside)
+    out = dgates_ptr + row * stride_dgates + unit
+    tl.store(out, di.to(dgates_ptr.dtype.element_ty), mask=inside)
+    tl.store(out + hidden, df.to(dgates_ptr.dtype.element_ty), mask=inside)
+    tl.store(out + 2 * hidden, dg.to(dgates_ptr.dtype.element_ty), mask=inside)
+    tl.store(out + 3 * hidden, do.to(dgates_ptr.dtype.element_ty), mask=inside)
 
 
 class _Sequence(torch.autograd.Function):

@@ -77,18 +77,17 @@ def _rotate_and_store(
     sin = tl.load(sin_ptr + turn, mask=inside, other=0.0)
     dim = 2 * half
     own = qkv_ptr + row[:, None] * (3 * heads * dim) + head * dim + pair[None, :]
-    kind = qkv_ptr.dtype.element_ty
     a = tl.load(own, mask=inside, other=0.0).to(tl.float32)
     b = tl.load(own + half, mask=inside, other=0.0).to(tl.float32)
-    tl.store(own, (a * cos - b * sin).to(kind), mask=inside)
-    tl.store(own + half, (a * sin + b * cos).to(kind), mask=inside)
+    tl.store(own, (a * cos - b * sin).to(qkv_ptr.dtype.element_ty), mask=inside)
+    tl.store(own + half, (a * sin + b * cos).to(qkv_ptr.dtype.element_ty), mask=inside)
     slot = ((row // window) * heads + head) * capacity + position
     place = slot[:, None] * dim + pair[None, :]
     own += heads * dim
     a = tl.load(own, mask=inside, other=0.0).to(tl.float32)
     b = tl.load(own + half, mask=inside, other=0.0).to(tl.float32)
-    tl.store(keys_ptr + place, (a * cos - b * sin).to(kind), mask=inside)
-    tl.store(keys_ptr + place + half, (a * sin + b * cos).to(kind), mask=inside)
+    tl.store(keys_ptr + place, (a * cos - b * sin).to(qkv_ptr.dtype.element_ty), mask=inside)
+    tl.store(keys_ptr + place + half, (a * sin + b * cos).to(qkv_ptr.dtype.element_ty), mask=inside)
     own += heads * dim
     tl.store(values_ptr + place, tl.load(own, mask=inside, other=0.0), mask=inside)
     tl.store(values_ptr + place + half, tl.load(own + half, mask=inside, other=0.0), mask=inside)

@@ -11,8 +11,23 @@ from torch import Tensor, nn
 
 from horizon_imagination.types import Latents, Times
 
-Conv1x1 = partial(nn.Conv2d, kernel_size=1)
-Conv3x3 = partial(nn.Conv2d, kernel_size=3, padding=1)
+
+class Conv2d(nn.Conv2d):
+    """A convolution; where it is fused, its bias has a kernel of its own."""
+
+    fused = False
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Convolved, bias added."""
+        if self.fused and self.bias is not None:
+            from horizon_imagination.kernels.bias import add_bias
+
+            return add_bias(self._conv_forward(input, self.weight, None), self.bias)
+        return super().forward(input)
+
+
+Conv1x1 = partial(Conv2d, kernel_size=1)
+Conv3x3 = partial(Conv2d, kernel_size=3, padding=1)
 
 
 def zero_init(layer: nn.Linear) -> nn.Linear:

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from horizon_imagination.models.layers import (
     Conv1x1,
+    Conv2d,
     Conv3x3,
     GroupNorm,
     ResnetBlock,
@@ -53,7 +54,7 @@ class Downsample(nn.Module):
 
     def __init__(self, channels: int) -> None:
         super().__init__()
-        self.conv = nn.Conv2d(channels, channels, kernel_size=3, stride=2)
+        self.conv = Conv2d(channels, channels, kernel_size=3, stride=2)
 
     def forward(self, x: Images) -> OtherImages:
         """Half the height and width."""
@@ -69,7 +70,9 @@ class Upsample(nn.Module):
 
     def forward(self, x: Images) -> OtherImages:
         """Twice the height and width."""
-        return self.conv(F.interpolate(x, scale_factor=2.0, mode="nearest"))
+        with torch.autocast(x.device.type, enabled=False):  # it would repeat them in float32
+            x = F.interpolate(x, scale_factor=2.0, mode="nearest")
+        return self.conv(x)
 
 
 class Tokenizer(nn.Module):

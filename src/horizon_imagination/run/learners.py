@@ -11,6 +11,7 @@ from horizon_imagination.data import Replay
 from horizon_imagination.device import autocast, uses_bfloat16
 from horizon_imagination.engine.dream import Start, left_padded
 from horizon_imagination.engine.fused import FusedDenoiser
+from horizon_imagination.kernels import fuse
 from horizon_imagination.learn.controller import ControllerLoss
 from horizon_imagination.learn.guard import Guard
 from horizon_imagination.learn.latents import LatentCache
@@ -157,7 +158,9 @@ def _perceptual(agent: Agent) -> PerceptualLoss | None:
     if name == "none":
         return None
     loss = PerceptualLoss(name).to(agent.device)
-    return loss.to(memory_format=torch.channels_last) if agent.fused else loss  # type: ignore[call-overload]
+    if agent.fused:
+        fuse(loss).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+    return loss
 
 
 def _in_precision(agent: Agent, loss):
