@@ -7,9 +7,9 @@ import triton
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
-from horizon_imagination.kernels import bias, group_norm, recurrence, window
+from horizon_imagination.kernels import bias, group_norm, recurrence, rotary, window
 
-FLAGS = {"silu": True, "residual": True, "masked": True, "first": False, "relu": True}
+FLAGS = {"silu": True, "residual": True, "masked": True, "first": False, "relu": True, "back": True}
 SIZES = {
     "channels": 128, "groups": 32, "rows": 16, "chunks": 16, "dim": 64, "padded": 64, "half": 32,
     "queries": 64, "keys": 64, "block": 128,
@@ -44,7 +44,7 @@ def kind(name: str, kernel: str) -> str:
 
 def main(capability: int) -> None:
     """Compile for one compute capability."""
-    for module in (bias, group_norm, recurrence, window):
+    for module in (bias, group_norm, recurrence, rotary, window):
         for name, function in vars(module).items():
             if not isinstance(function, triton.runtime.JITFunction) or "_ptr" not in str(
                 function.arg_names

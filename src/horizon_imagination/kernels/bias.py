@@ -7,7 +7,7 @@ import triton  # pyright: ignore[reportMissingImports]
 import triton.language as tl  # pyright: ignore[reportMissingImports]
 from torch import Tensor
 
-BLOCK, TILE, PROGRAMS = 2048, 8192, 264
+BLOCK, TILE, PROGRAMS = 2048, 8192, 132
 
 
 @triton.jit

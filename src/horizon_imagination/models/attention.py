@@ -87,10 +87,12 @@ def rotate(
 class FrameCausalAttention(nn.Module):
     """Each token attends to its own frame and all earlier ones, cached frames included."""
 
+    fused = False
+
     def __init__(self, heads: int, head_dim: int) -> None:
         super().__init__()
         dim = heads * head_dim
-        self.heads = heads
+        self.heads, self.head_dim = heads, head_dim
         self.qkv = fan_in_init(nn.Linear(dim, 3 * dim, bias=False))
         self.out = fan_in_init(nn.Linear(dim, dim, bias=False))
 
@@ -102,11 +104,19 @@ class FrameCausalAttention(nn.Module):
         extend: Extend | None,
     ) -> Float[Tensor, "batch time token dim"]:
         """The attended tokens; `extend` puts the keys and values before them in front."""
-        q, k, v = rearrange(
-            self.qkv(x), "b t n (three h d) -> three b h (t n) d", three=3, h=self.heads
-        )
-        q, k = rotate(q, rotary), rotate(k, rotary)
+        q, k, v = self._rotated(self.qkv(x), rotary)
         if extend is not None:
             k, v = extend((k, v))
         y = F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
         return self.out(rearrange(y, "b h (t n) d -> b t n (h d)", t=x.shape[1]))
+
+    def _rotated(
+        self, qkv: Float[Tensor, "batch time token _"], rotary: Rotary
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Queries and keys, turned, and values."""
+        if self.fused and self.head_dim & (self.head_dim - 1) == 0:
+            from horizon_imagination.kernels.rotary import rotated
+
+            return rotated(rearrange(qkv, "b t n d -> b (t n) d"), *rotary, self.heads)
+        q, k, v = rearrange(qkv, "b t n (three h d) -> three b h (t n) d", three=3, h=self.heads)
+        return rotate(q, rotary), rotate(k, rotary), v

@@ -70,7 +70,9 @@ class Upsample(nn.Module):
 
     def forward(self, x: Images) -> OtherImages:
         """Twice the height and width."""
-        with torch.autocast(x.device.type, enabled=False):  # it would repeat them in float32
+        if not x.is_cuda:
+            return self.conv(F.interpolate(x, scale_factor=2.0, mode="nearest"))
+        with torch.autocast("cuda", enabled=False):  # which would repeat pixels in float32
             x = F.interpolate(x, scale_factor=2.0, mode="nearest")
         return self.conv(x)
 
