@@ -7,7 +7,7 @@ import pytest
 from horizon_imagination.agent import Agent
 from horizon_imagination.cli import main
 from horizon_imagination.evaluate import Protocol, evaluate
-from horizon_imagination.presets import DEMO
+from horizon_imagination.presets import SMALL_CATCH
 
 
 @pytest.mark.slow
@@ -15,11 +15,11 @@ from horizon_imagination.presets import DEMO
 @pytest.mark.timeout(900)
 def test_the_agent_learns_small_catch_in_imagination(tmp_path):
     """Random -0.5, best 1. Chosen on other episodes than those counted here."""
-    assert DEMO.imagination.budget < DEMO.imagination.horizon
-    assert DEMO.imagination.decay_horizon >= 2
+    assert SMALL_CATCH.imagination.budget < SMALL_CATCH.imagination.horizon
+    assert SMALL_CATCH.imagination.decay_horizon >= 2
     run = tmp_path / "run"
-    assert main(["train", "--preset", "demo", "--out", str(run)]) == 0
-    played = evaluate(Agent.load(run), Protocol(DEMO.env, 100, 7, greedy=False))
+    assert main(["train", "--preset", "small-catch", "--out", str(run)]) == 0
+    played = evaluate(Agent.load(run), Protocol(SMALL_CATCH.env, 100, 7, greedy=False))
     assert sum(episode.total_reward for episode in played) / 100 >= 0.9
     lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
     first = next(line for line in lines if "controller/imagined_return" in line)

@@ -21,7 +21,8 @@ from torch import Tensor, nn
 
 from horizon_imagination.config import Config, RecurrentConfig
 from horizon_imagination.config_json import from_json, to_json
-from horizon_imagination.device import autocast, resolve_device
+from horizon_imagination.device import autocast, resolve_device, uses_bfloat16
+from horizon_imagination.engine.fused import FusedDenoiser
 from horizon_imagination.errors import UsageError, as_usage_error
 from horizon_imagination.kernels import fuse, wanted
 from horizon_imagination.learn.streams import derive_seed
@@ -59,6 +60,13 @@ class Agent:
     def dreamer(self) -> Denoiser:
         """The denoiser that imagination uses."""
         return self.denoiser_average or self.denoiser
+
+    def window_denoiser(self) -> Denoiser | FusedDenoiser:
+        """The denoiser that imagination uses, in fused kernels where they can take its place."""
+        if not self.fused or not FusedDenoiser.fits(self.dreamer):
+            return self.dreamer
+        half = uses_bfloat16(self.config.runtime, self.device)
+        return FusedDenoiser(self.dreamer, torch.bfloat16 if half else torch.float32)
 
     @property
     def latent_shape(self) -> tuple[int, int, int]:

@@ -84,7 +84,7 @@ CATCH = Config(
     runtime=RuntimeConfig(precision="float32", threads=2),
 )  # fmt: skip
 
-DEMO = dataclasses.replace(
+SMALL_CATCH = dataclasses.replace(
     CATCH,
     env=EnvConfig(id="small-catch", size=32),
     tokenizer=dataclasses.replace(
@@ -117,8 +117,21 @@ DEMO = dataclasses.replace(
 FOG = dataclasses.replace(
     CATCH,
     env=EnvConfig(id="fog"),
-    imagination=dataclasses.replace(CATCH.imagination, context=8),
-    controller=dataclasses.replace(CATCH.controller, context=8),
+    imagination=dataclasses.replace(CATCH.imagination, context=3),
+    controller=dataclasses.replace(CATCH.controller, context=3),
+)
+
+SMALL_FOG = dataclasses.replace(
+    FOG,
+    env=EnvConfig(id="small-fog", size=48),
+    denoiser=dataclasses.replace(FOG.denoiser, patch_size=3),
+    world_model=dataclasses.replace(FOG.world_model, segment_length=6),
+    controller=dataclasses.replace(
+        FOG.controller, learner=dataclasses.replace(FOG.controller.learner, first_epoch=25)
+    ),
+    imagination=ImaginationConfig(horizon=6, budget=3, decay_horizon=2.0, context=3),
+    replay=ReplayConfig(min_segment=5, min_future=3),
+    training=dataclasses.replace(CATCH.training, epochs=60, collect_steps=160, initial_steps=5000),
 )
 
 DEBUG = Config(
@@ -164,9 +177,10 @@ PRESETS: dict[str, tuple[str, Config]] = {
         "the published configuration: 97 M parameters, 100 K steps, decay horizon 4, budget 16",
         Config(env=EnvConfig(id="ALE/Boxing-v5")),
     ),
-    "demo": ("small-catch, learned in three minutes on two CPU cores", DEMO),
-    "catch": ("catch on the full board, on two CPU cores", CATCH),
+    "demo": ("catch, learned in minutes on two CPU cores", CATCH),
+    "small-catch": ("the same on a board of 4 x 4 cells, in half the time", SMALL_CATCH),
     "fog": ("catch in fog, which needs memory, on two CPU cores", FOG),
+    "small-fog": ("the same on a board of 6 x 6 cells, in half the time", SMALL_FOG),
     "debug": ("every part of the agent at toy size: seconds on a CPU, learns nothing", DEBUG),
 }
 

@@ -164,7 +164,7 @@ def test_frames_show_ball_and_paddle_in_their_cells():
     assert np.array_equal(frame, np.repeat(np.repeat(cells, 8, axis=0), 8, axis=1))
 
 
-@pytest.mark.parametrize("name", ["catch", "small-catch", "fog"])
+@pytest.mark.parametrize("name", ["catch", "small-catch", "fog", "small-fog"])
 @pytest.mark.parametrize("size,grey", [(64, False), (32, False), (20, False), (32, True)])
 def test_frames_have_the_size_and_channels_asked_for(name, size, grey):
     env = make_env(EnvConfig(id=name, size=size, grey=grey), seed=0)
@@ -185,7 +185,7 @@ def play(env, steps: int, rng_seed: int = 5) -> list:
     return trace
 
 
-@pytest.mark.parametrize("name", ["catch", "small-catch", "fog"])
+@pytest.mark.parametrize("name", ["catch", "small-catch", "fog", "small-fog"])
 def test_the_same_seed_gives_the_same_world(name):
     envs = [make_env(EnvConfig(id=name, size=16), seed=s) for s in (4, 4, 5)]
     for env in envs:
@@ -194,7 +194,7 @@ def test_the_same_seed_gives_the_same_world(name):
     assert first == second != other
 
 
-@pytest.mark.parametrize("name", ["catch", "small-catch", "fog"])
+@pytest.mark.parametrize("name", ["catch", "small-catch", "fog", "small-fog"])
 @pytest.mark.parametrize("steps", [0, 1, 5, 23])
 def test_a_restored_world_goes_on_as_if_nothing_had_happened(name, steps):
     cfg = EnvConfig(id=name, size=16, time_limit=5, grey=True)

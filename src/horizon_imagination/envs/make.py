@@ -10,7 +10,7 @@ from horizon_imagination.config import EnvConfig
 from horizon_imagination.envs.atari import PAPER_GAMES, Atari, atari_games
 from horizon_imagination.envs.catch import Catch, SmallCatch
 from horizon_imagination.envs.craftium import ACTIONS, SUMMARIES, Craftium
-from horizon_imagination.envs.fog import Fog
+from horizon_imagination.envs.fog import Fog, SmallFog
 from horizon_imagination.envs.frames import ToFrames
 from horizon_imagination.envs.gym import env_options, is_registered, make_gym
 from horizon_imagination.envs.supervised import Supervised
@@ -32,6 +32,7 @@ class EnvInfo:
 EMBEDDED: dict[str, tuple[type[Catch], str]] = {
     "catch": (Catch, "a ball falls, a paddle catches it; 7 steps"),
     "small-catch": (SmallCatch, "catch on a board of 4 x 4 cells; 3 steps"),
+    "small-fog": (SmallFog, "fog on a board of 6 x 6 cells; 5 steps"),
     "fog": (Fog, "the ball is seen for two frames and must be remembered; 7 steps, stochastic"),
 }
 

@@ -29,7 +29,7 @@ class LatentCache:
 
     def __init__(self, store: Store, encode: Encode, device: torch.device) -> None:
         self._store, self._encode, self._device = store, encode, device
-        self._block = BLOCKS[device.type]
+        self.block = BLOCKS[device.type]
         self._latents: Tensor | None = None
         self._rows = 0
         self._resident: Tensor | None = None
@@ -41,7 +41,7 @@ class LatentCache:
 
     def refresh(self) -> None:
         """Encode every row that is new, or all if the tokenizer has changed."""
-        total, block = self._store.num_frames, self._block
+        total, block = self._store.num_frames, self.block
         if self._rows == total:
             return
         for start in range(self._rows // block * block, total, block):
@@ -52,9 +52,9 @@ class LatentCache:
 
     def _frames(self, start: int, total: int) -> UInt8[Tensor, "batch channel height width"]:
         """A block of frames on the device, zeros after the last one."""
-        stop, shape = start + self._block, self._store.frame_shape
+        stop, shape = start + self.block, self._store.frame_shape
         if not self._fits(stop):
-            frames = torch.zeros(self._block, *shape, dtype=torch.uint8)
+            frames = torch.zeros(self.block, *shape, dtype=torch.uint8)
             stored = torch.tensor(self._store.frames[start : min(stop, total)])
             frames[: len(stored)] = stored
             return frames.to(self._device)

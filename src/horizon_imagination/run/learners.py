@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from horizon_imagination.agent import Agent
 from horizon_imagination.data import Replay
-from horizon_imagination.device import autocast, uses_bfloat16
+from horizon_imagination.device import autocast
 from horizon_imagination.engine.dream import Start, left_padded
 from horizon_imagination.engine.fused import FusedDenoiser
 from horizon_imagination.kernels import fuse
@@ -128,16 +128,10 @@ def _tokenizer(
 
 
 def imagining_denoiser(agent: Agent) -> Denoiser | FusedDenoiser:
-    """The denoiser as imagination runs it: in fused kernels where they can take its place."""
-    cfg = agent.config
-    if (
-        agent.fused
-        and cfg.imagination.engine == "window"
-        and cfg.imagination.context == 1
-        and FusedDenoiser.fits(agent.dreamer)
-    ):
-        half = uses_bfloat16(cfg.runtime, agent.device)
-        return FusedDenoiser(agent.dreamer, torch.bfloat16 if half else torch.float32)
+    """The denoiser as imagination runs it; contexts of several frames may be padded."""
+    cfg = agent.config.imagination
+    if cfg.engine == "window" and cfg.context == 1:
+        return agent.window_denoiser()
     return agent.dreamer
 
 

@@ -2,7 +2,9 @@
 
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -24,6 +26,14 @@ STEP_BYTES = 10
 """Action, reward, end and mark of a stored frame."""
 WORTH_TIMING = 2.0
 """Seconds (by the count of FLOPs) up to which a step is timed rather than estimated."""
+
+
+class Timed(NamedTuple):
+    """Seconds of one step of every learner, of encoding a stored frame, of acting on a new one."""
+
+    steps: dict[str, float]
+    encode: float
+    act: float
 
 
 def describe_needs(config: Config, num_actions: int, offline: Path | None = None) -> str:
@@ -92,16 +102,20 @@ def stage_seconds(
 ) -> dict[str, float]:
     """Seconds of a whole run in every stage."""
     speed = 0.5 * throughput(device)  # networks do not reach what a product of matrices does
-    per_step = {name: x.flops / speed for name, x in counted.steps.items()}
-    if device.type != "cpu" or max(per_step.values()) < WORTH_TIMING:
-        per_step |= timed(config, num_actions, device)
+    each = Timed(
+        {name: x.flops / speed for name, x in counted.steps.items()},
+        encode=counted.encode / speed,
+        act=counted.act / speed,
+    )
+    if device.type != "cpu" or max(each.steps.values()) < WORTH_TIMING:
+        each = timed(config, num_actions, device) or each
     cfg, found = config.training, {}
-    for name, seconds in per_step.items():
+    for name, seconds in each.steps.items():
         own = getattr(config, name).learner
         stage = Stage(name, own.steps_per_epoch, own.first_epoch, own.last_epoch)
         found[name] = seconds * stage.steps_between(0, cfg.epochs)
-    found["encoding"] = frames_encoded(config) * counted.encode / speed
-    found["acting"] = frames_stored(config) * counted.act / speed
+    found["encoding"] = frames_encoded(config) * each.encode
+    found["acting"] = frames_stored(config) * each.act
     return found
 
 
@@ -126,18 +140,16 @@ def throughput(device: torch.device, size: int = 1024) -> float:
     return 2 * size**3 / (time.perf_counter() - before)
 
 
-def timed(config: Config, num_actions: int, device: torch.device) -> dict[str, float]:
-    """Seconds of one step of every learner on made-up experience; empty if it cannot be had."""
+def timed(config: Config, num_actions: int, device: torch.device) -> Timed | None:
+    """What things take on made-up experience; None if that cannot be had."""
     try:
         with tempfile.TemporaryDirectory() as folder:
             return _timed(config, num_actions, device, Path(folder))
     except (UsageError, NotFiniteError):
-        return {}  # what is wrong is reported by the run itself
+        return None  # what is wrong is reported by the run itself
 
 
-def _timed(
-    config: Config, num_actions: int, device: torch.device, folder: Path
-) -> dict[str, float]:
+def _timed(config: Config, num_actions: int, device: torch.device, folder: Path) -> Timed:
     channels = 1 if config.env.grey else 3
     shape = (channels, config.env.size, config.env.size)
     store = Store.create(folder / "replay", shape, num_actions, config.env.id)
@@ -147,18 +159,31 @@ def _timed(
         store.add(0, 0.0, False, step == length - 1, np.full(shape, step % 256, np.uint8))
     agent = Agent(config, num_actions, device)
     latents = LatentCache(store, agent.encode, device)
-    latents.refresh()
+
+    def encode() -> None:
+        latents.forget()
+        latents.refresh()
+
+    encoding = _seconds(encode, device) / (-(-store.num_frames // latents.block) * latents.block)
     learners = make_learners(
         agent, Replay(store, config.replay), latents, Streams(0, device), Guard(folder, every=1)
     )
-    seconds = {}
-    for learner in learners.in_order():
-        learner.step()
-        before = time.perf_counter()
-        {name: float(value) for name, value in learner.step().items()}  # waits for the device
-        seconds[learner.name] = time.perf_counter() - before
+    steps = {learner.name: _seconds(learner.step, device) for learner in learners.in_order()}
+    frame = np.zeros((*shape[1:], channels), np.uint8)
+    acting = _seconds(lambda: agent.act(frame), device)
     store.close()
-    return seconds
+    return Timed(steps, encoding, acting)
+
+
+def _seconds(call: Callable[[], object], device: torch.device) -> float:
+    """Of a second call, the device drained around it."""
+    call()
+    drain = torch.cuda.synchronize if device.type == "cuda" else lambda: None
+    drain()
+    before = time.perf_counter()
+    call()
+    drain()
+    return time.perf_counter() - before
 
 
 def span(seconds: float) -> str:

@@ -12,7 +12,13 @@ CRAFTIUM = (
     World("Craftium/ChopTree-v0"),
 )
 """SmallRoom was trained for 30 000 steps, the others for 100 000."""
-FOG = (World("fog", "fog", {"training.target_return": None}),)
+FOG = (
+    World(
+        "small-fog",
+        "small-fog",
+        {"training.target_return": None, "training.epochs": 42, "training.evaluate_every": 4},
+    ),
+)
 """Without an early end: settings are compared at the same number of steps."""
 
 
@@ -43,9 +49,9 @@ CONTROL = (
     schedule("hi-4-32", 32, 4.0),
 )
 CONTROL_DEMO = (
-    schedule("ar", 8, 1.0, horizon=8),
-    schedule("hi-2-4", 4, 2.0, horizon=8),
-    schedule("hi-2-8", 8, 2.0, horizon=8),
+    schedule("ar", 6, 1.0),
+    schedule("hi-2-3", 3, 2.0),
+    schedule("hi-2-6", 6, 2.0),
 )
 FIVE, THREE = tuple(range(5)), tuple(range(3))
 
@@ -77,12 +83,12 @@ BUILT_IN: dict[str, tuple[str, Suite]] = {
             Suite("ablation-craftium", CRAFTIUM, samplers(16, 4.0), FIVE),
         ),
         (
-            "ar, hi-2-4 and hi-2-8 on fog, 3 seeds, on two CPU cores",
+            "ar, hi-2-3 and hi-2-6 on small-fog, 3 seeds, on two CPU cores",
             Suite("control-demo", FOG, CONTROL_DEMO, THREE),
         ),
         (
-            "stable, naive, naive held and coupled actions on fog, 3 seeds, on two CPU cores",
-            Suite("ablation-demo", FOG, samplers(4, 2.0, horizon=8), THREE),
+            "stable, naive, naive held and coupled actions on small-fog, 3 seeds, two CPU cores",
+            Suite("ablation-demo", FOG, samplers(3, 2.0), THREE),
         ),
     )
 }

@@ -101,6 +101,7 @@ class Laboratory:
             "seed": study.seed,
             "engine": study.engine,
             "precision": agent.config.runtime.precision,
+            "fused": agent.fused,
             "device": device_name(agent.device),
             "features": self.extractor.name if self.extractor else "none",
             "lpips": self.lpips is not None,

@@ -81,7 +81,8 @@ def follow(
     with autocast(agent.config.runtime, agent.device):
         if engine == "window":
             actor = RecordedActor(actions)
-            made = imagine_windowed(agent.dreamer, actor, noise, schedule, context, record=False)
+            denoiser = agent.window_denoiser()
+            made = imagine_windowed(denoiser, actor, noise, schedule, context, record=False)
         else:
             made = imagine(
                 agent.dreamer,
