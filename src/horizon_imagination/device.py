@@ -3,6 +3,8 @@
 from contextlib import AbstractContextManager, nullcontext
 
 import torch
+from jaxtyping import Shaped
+from torch import Tensor
 
 from horizon_imagination.config import RuntimeConfig
 from horizon_imagination.errors import UsageError
@@ -37,3 +39,10 @@ def autocast(config: RuntimeConfig, device: torch.device) -> AbstractContextMana
     if uses_bfloat16(config, device):
         return torch.autocast(device.type, dtype=torch.bfloat16)
     return nullcontext()
+
+
+def to_device(tensor: Shaped[Tensor, "..."], device: torch.device) -> Shaped[Tensor, "..."]:
+    """A copy on the device; on CUDA the host does not wait for what the device is doing."""
+    if device.type != "cuda" or tensor.is_cuda:
+        return tensor.to(device)
+    return tensor.pin_memory().to(device, non_blocking=True)

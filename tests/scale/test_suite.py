@@ -100,8 +100,8 @@ def test_the_demo_suites_are_small_and_compare_at_equal_steps():
     sizes = {"control-demo": 9, "ablation-demo": 12}
     for name, size in sizes.items():
         runs = runs_of(BUILT_IN[name][1])
-        assert len(runs) == size and {run.env for run in runs} == {"fog"}
-        assert {run.config.imagination.horizon for run in runs} == {8}
+        assert len(runs) == size and {run.env for run in runs} == {"small-fog"}
+        assert {run.config.imagination.horizon for run in runs} == {6}
         assert {run.config.training.target_return for run in runs} == {None}
 
 

@@ -15,6 +15,7 @@ from jaxtyping import Bool, Int, UInt8
 from torch import Tensor
 
 from horizon_imagination.data import Store
+from horizon_imagination.device import to_device
 from horizon_imagination.types import Latents
 
 BLOCKS = {"cpu": 64, "mps": 64, "cuda": 512}
@@ -77,7 +78,7 @@ class LatentCache:
     def gather(self, rows: Int[Tensor, "batch time"], mask: Bool[Tensor, "batch time"]) -> Latents:
         """Latents of sampled rows; zero where the mask is False."""
         assert self._latents is not None, "refresh() comes first"
-        rows, mask = rows.clamp(min=0).to(self._device), mask.to(self._device)
+        rows, mask = to_device(rows.clamp(min=0), self._device), to_device(mask, self._device)
         return self._latents[rows] * rearrange(mask, "b t -> b t 1 1 1")
 
 

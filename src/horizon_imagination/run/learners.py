@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from horizon_imagination.agent import Agent
 from horizon_imagination.data import Replay
-from horizon_imagination.device import autocast
+from horizon_imagination.device import autocast, to_device
 from horizon_imagination.engine.dream import Start, left_padded
 from horizon_imagination.engine.fused import FusedDenoiser
 from horizon_imagination.kernels import fuse
@@ -107,7 +107,7 @@ def _tokenizer(
     return Learner(
         "tokenizer",
         agent.config.tokenizer.learner,
-        sample=lambda n: replay.frames(n, streams["replay"]).to(agent.device),
+        sample=lambda n: to_device(replay.frames(n, streams["replay"]), agent.device),
         loss=_in_precision(
             agent,
             partial(
@@ -171,7 +171,7 @@ def _experience(
     rows = replay.segment_rows(batch, agent.config.world_model.segment_length, streams["replay"])
     steps = replay.gather_steps(*rows)
     move: dict[str, Tensor] = {
-        name: value.to(agent.device, non_blocking=True) for name, value in steps._asdict().items()
+        name: to_device(value, agent.device) for name, value in steps._asdict().items()
     }
     return Experience(z=latents.gather(*rows), **move)
 
@@ -183,5 +183,7 @@ def _start(
     steps = replay.gather_steps(*rows)
     with torch.no_grad():
         return left_padded(
-            latents.gather(*rows), steps.action.to(agent.device), rows.mask.to(agent.device)
+            latents.gather(*rows),
+            to_device(steps.action, agent.device),
+            to_device(rows.mask, agent.device),
         )
