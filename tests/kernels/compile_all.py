@@ -7,7 +7,7 @@ import triton
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
-from horizon_imagination.kernels import bias, group_norm, recurrence, rotary, window
+from horizon_imagination.kernels import bias, distance, group_norm, recurrence, rotary, window
 
 FLAGS = {"silu": True, "residual": True, "masked": True, "first": False, "relu": True, "back": True}
 SIZES = {
@@ -32,7 +32,7 @@ def kind(name: str, kernel: str) -> str:
     """The type of an argument, by its name."""
     if name == "mask_ptr":
         return "*i1"
-    if kernel == "_residual_norm" and name == "x_ptr":
+    if (kernel, name) in (("_residual_norm", "x_ptr"), ("_signs", "g_ptr")):
         return "*fp32"
     if name in HALF or (kernel == "_residual_norm" and name == "modulation_ptr"):
         return "*bf16"
@@ -44,7 +44,7 @@ def kind(name: str, kernel: str) -> str:
 
 def main(capability: int) -> None:
     """Compile for one compute capability."""
-    for module in (bias, group_norm, recurrence, rotary, window):
+    for module in (bias, distance, group_norm, recurrence, rotary, window):
         for name, function in vars(module).items():
             if not isinstance(function, triton.runtime.JITFunction) or "_ptr" not in str(
                 function.arg_names

@@ -88,6 +88,16 @@ def test_identical_images_cost_nothing_and_gradients_reach_the_first_only():
     assert target.grad is None
 
 
+def test_halved_convolutions_are_those_that_autocast_would_cast_at_every_call():
+    a, b = images(0), images(1)
+    loss = PerceptualLoss("vgg16", tiny_weights())
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        cast = loss(a, b)
+        kept = loss.halved()(a, b)
+    assert loss.features.blocks[0][0].weight.dtype == torch.bfloat16
+    torch.testing.assert_close(kept, cast, atol=0, rtol=0)
+
+
 def test_the_network_is_invisible_to_optimisers_and_checkpoints():
     loss = PerceptualLoss("vgg16", tiny_weights())
     assert not list(loss.parameters()) and not loss.state_dict()

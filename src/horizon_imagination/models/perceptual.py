@@ -85,6 +85,8 @@ class VggFeatures(nn.Module):
 class PerceptualLoss(nn.Module):
     """How far apart two batches of images are for a frozen VGG; gradients reach the first only."""
 
+    fused = False
+
     def __init__(self, name: Network, weights: Weights | Path | None = None) -> None:
         """`weights` default to the user's cache; a path is a converted file elsewhere."""
         super().__init__()
@@ -97,11 +99,25 @@ class PerceptualLoss(nn.Module):
         """The weighted sum over layers of the mean absolute difference of features."""
         with torch.no_grad():
             wanted = self.features(target)
-        differences = layer_differences(self.features(images), wanted)
+        differences = self._differences(self.features(images), wanted)
         return sum(
             (w * d for w, d in zip(self.layer_weights, differences, strict=True)),
             start=images.new_zeros(()),
         )
+
+    def _differences(self, a: list[Tensor], b: list[Tensor]) -> list[Float[Tensor, ""]]:
+        if not self.fused:
+            return layer_differences(a, b)
+        from horizon_imagination.kernels.distance import mean_distance
+
+        return [mean_distance(x, y) for x, y in zip(a, b, strict=True)]
+
+    def halved(self) -> "PerceptualLoss":
+        """Keep the convolutions in bfloat16, for those who would cast them at every call."""
+        for module in self.features.modules():
+            if isinstance(module, FrozenConvolution):
+                module.weight = module.weight.to(torch.bfloat16)
+        return self
 
 
 def layer_differences(a: list[Tensor], b: list[Tensor]) -> list[Float[Tensor, ""]]:

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from horizon_imagination.agent import Agent
 from horizon_imagination.data import Replay
-from horizon_imagination.device import autocast, to_device
+from horizon_imagination.device import autocast, to_device, uses_bfloat16
 from horizon_imagination.engine.dream import Start, left_padded
 from horizon_imagination.engine.fused import FusedDenoiser
 from horizon_imagination.kernels import fuse
@@ -154,7 +154,7 @@ def _perceptual(agent: Agent) -> PerceptualLoss | None:
     loss = PerceptualLoss(name).to(agent.device)
     if agent.fused:
         fuse(loss).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-    return loss
+    return loss.halved() if uses_bfloat16(agent.config.runtime, agent.device) else loss
 
 
 def _in_precision(agent: Agent, loss):

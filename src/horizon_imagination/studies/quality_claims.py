@@ -105,7 +105,7 @@ def autoregressive_at_high_budgets(results: Results, reference: str) -> Claim:
 
 
 def error_against_distance(results: Results, reference: str) -> Claim:
-    """From the smallest to the largest budget: does the MSE rise while the FVD falls?"""
+    """From the budget of the least MSE to the largest: does the MSE rise while the FVD falls?"""
     text = (
         "more budget may drift further from the truth (MSE rises) while quality improves (FVD "
         "falls)"
@@ -113,15 +113,20 @@ def error_against_distance(results: Results, reference: str) -> Claim:
     numbers, both, neither, budgets = [], 0, 0, _budgets(results)
     decays = sorted({point.decay_horizon for point in results.points("horizon")})
     for decay in decays if len(budgets) > 1 and results.has_fvd else []:
-        first, last = (Point("horizon", b, decay) for b in (budgets[0], budgets[-1]))
-        if first not in results.lines or last not in results.lines:
+        known = [p for p in results.points("horizon") if p.decay_horizon == decay]
+        first, last = min(known, key=lambda p: results.mse(p, reference).value), known[-1]
+        if last.budget != budgets[-1]:
+            continue
+        if first == last:
+            neither += 1
+            numbers.append(f"decay {decay:g}: least MSE at the largest budget, {last.budget}")
             continue
         error = (results.mse(last, reference) - results.mse(first, reference)).interval()
         distance = (results.fvd(last, reference) - results.fvd(first, reference)).interval()
         both += error.low > 0 and distance.high < 0
         neither += error.high < 0 or distance.low > 0
         numbers.append(
-            f"decay {decay:g}, budget {budgets[0]} to {budgets[-1]}: MSE {_show(error)}, FVD "
+            f"decay {decay:g}, budget {first.budget} to {last.budget}: MSE {_show(error)}, FVD "
             f"{_show(distance)}"
         )
     if not numbers:
