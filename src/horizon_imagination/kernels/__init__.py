@@ -30,7 +30,7 @@ def wanted(setting: str, device: torch.device) -> bool:
 
 @lru_cache(maxsize=1)
 def _warn(kind: str) -> None:
-    missing = "a CUDA device" if kind != "cuda" else "Triton"
+    missing = "CUDA device" if kind != "cuda" else "Triton"
     warnings.warn(
         f"runtime.fused on: no {missing} here; the plain path runs instead, with the same numbers",
         stacklevel=3,

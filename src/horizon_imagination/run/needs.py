@@ -14,6 +14,7 @@ from horizon_imagination.config import Config
 from horizon_imagination.data import Replay, Store
 from horizon_imagination.device import resolve_device, uses_bfloat16
 from horizon_imagination.errors import UsageError
+from horizon_imagination.learn.graph import WARM_UP
 from horizon_imagination.learn.guard import Guard, NotFiniteError
 from horizon_imagination.learn.latents import LatentCache
 from horizon_imagination.learn.streams import Streams
@@ -168,16 +169,18 @@ def _timed(config: Config, num_actions: int, device: torch.device, folder: Path)
     learners = make_learners(
         agent, Replay(store, config.replay), latents, Streams(0, device), Guard(folder, every=1)
     )
-    steps = {learner.name: _seconds(learner.step, device) for learner in learners.in_order()}
+    before = WARM_UP + 1 if config.runtime.graphs else 1  # until a step is captured
+    steps = {x.name: _seconds(x.step, device, before) for x in learners.in_order()}
     frame = np.zeros((*shape[1:], channels), np.uint8)
     acting = _seconds(lambda: agent.act(frame), device)
     store.close()
     return Timed(steps, encoding, acting)
 
 
-def _seconds(call: Callable[[], object], device: torch.device) -> float:
-    """Of a second call, the device drained around it."""
-    call()
+def _seconds(call: Callable[[], object], device: torch.device, before: int = 1) -> float:
+    """Of one call after some others, the device drained around it."""
+    for _ in range(before):
+        call()
     drain = torch.cuda.synchronize if device.type == "cuda" else lambda: None
     drain()
     before = time.perf_counter()
