@@ -177,9 +177,9 @@ def _timed(config: Config, num_actions: int, device: torch.device, folder: Path)
     return Timed(steps, encoding, acting)
 
 
-def _seconds(call: Callable[[], object], device: torch.device, before: int = 1) -> float:
+def _seconds(call: Callable[[], object], device: torch.device, calls: int = 1) -> float:
     """Of one call after some others, the device drained around it."""
-    for _ in range(before):
+    for _ in range(calls):
         call()
     drain = torch.cuda.synchronize if device.type == "cuda" else lambda: None
     drain()
