@@ -5,6 +5,7 @@ import shutil
 
 import numpy as np
 import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 
 from horizon_imagination.cli import report as report_command
 from horizon_imagination.errors import UsageError
@@ -17,7 +18,7 @@ from horizon_imagination.report.suite import (
     scores_csv,
 )
 from horizon_imagination.report.suite_claims import BOXING, CHOP, GOPHER, claims, compare
-from horizon_imagination.report.suite_figures import mean_line, suite_charts
+from horizon_imagination.report.suite_figures import mean_line, suite_charts, suite_figure
 
 
 def flat_run(env, config, seed, level, steps=1000, seconds=None) -> SuiteRun:
@@ -186,3 +187,12 @@ def test_bad_suites_are_refused_in_one_line(suite_folder, tmp_path):
     (suite_folder / "suite.json").write_text('{"runs": [{"env": 3}]}')
     with pytest.raises(UsageError, match="is damaged"):
         read_suite(suite_folder)
+
+
+def test_the_legend_of_a_single_world_stays_inside_its_figure():
+    settings = ["hi-2-3", "naive-2-3", "naive-held-2-3", "coupled-2-3"]
+    suite = flat_suite({("catch", name): [0.0, 0.1] for name in settings})
+    figure = suite_figure(suite_charts(suite))
+    FigureCanvasAgg(figure).draw()
+    box = figure.legends[0].get_window_extent()
+    assert box.x0 >= 0 and box.x1 <= figure.bbox.width

@@ -86,7 +86,9 @@ def suite_figure(charts: list[Chart]) -> "Figure":
         axes.set_axis_off()
     named = {line.label: line for chart in charts for line in chart.lines if len(line.x)}
     handles = [Line2D([], [], color=n.colour, linestyle=n.style, label=k) for k, n in named.items()]
-    figure.legend(handles=handles, loc="outside lower center", ncols=8, frameon=False, fontsize=9)
+    figure.legend(
+        handles=handles, loc="outside lower center", ncols=2 * columns, frameon=False, fontsize=9
+    )
     return figure
 
 
