@@ -1,6 +1,6 @@
 """Named configurations. `paper` is the published one; every other says what it changes."""
 
-import dataclasses
+from dataclasses import replace
 
 from horizon_imagination.config import (
     Config,
@@ -17,6 +17,15 @@ from horizon_imagination.config import (
     TrainingConfig,
     WorldModelConfig,
 )
+
+
+def replaced(config: Config, **sections: dict) -> Config:
+    """A config with fields of its sections replaced."""
+    return replace(
+        config,
+        **{name: replace(getattr(config, name), **f) for name, f in sections.items()},
+    )
+
 
 SMALL_TOKENIZER = TokenizerConfig(
     patch_size=4,
@@ -84,65 +93,43 @@ CATCH = Config(
     runtime=RuntimeConfig(precision="float32", threads=2),
 )  # fmt: skip
 
-SMALL_CATCH = dataclasses.replace(
+SMALL_CATCH = replaced(
     CATCH,
-    env=EnvConfig(id="small-catch", size=32),
-    tokenizer=dataclasses.replace(
-        SMALL_TOKENIZER,
-        learner=dataclasses.replace(
-            SMALL_TOKENIZER.learner, steps_per_epoch=80, last_epoch=4, decay_steps=400
-        ),
-    ),
-    denoiser=dataclasses.replace(CATCH.denoiser, layers=2, heads=3, patch_size=2),
-    world_model=dataclasses.replace(
-        CATCH.world_model,
-        segment_length=4,
-        learner=dataclasses.replace(CATCH.world_model.learner, decay_steps=1600),
-    ),
-    controller=dataclasses.replace(
-        CATCH.controller,
-        context=2,
-        learner=dataclasses.replace(CATCH.controller.learner, steps_per_epoch=40, first_epoch=30),
-    ),
-    imagination=ImaginationConfig(horizon=3, budget=2, decay_horizon=2.0),
-    replay=ReplayConfig(min_segment=3, min_future=2),
-    training=dataclasses.replace(
-        CATCH.training,
-        epochs=80,
-        collect_steps=96,
-        initial_steps=3000,
-    ),
+    env={"id": "small-catch", "size": 32},
+    tokenizer={"learner": replace(SMALL_TOKENIZER.learner, steps_per_epoch=80, decay_steps=400)},
+    denoiser={"layers": 2, "heads": 3, "patch_size": 2},
+    world_model={
+        "segment_length": 4,
+        "learner": replace(CATCH.world_model.learner, decay_steps=1600),
+    },
+    controller={"context": 2, "learner": replace(CATCH.controller.learner, first_epoch=30)},
+    imagination={"horizon": 3, "budget": 2},
+    replay={"min_segment": 3, "min_future": 2},
+    training={"epochs": 80, "collect_steps": 96, "initial_steps": 3000},
 )
 
-FOG = dataclasses.replace(
-    CATCH,
-    env=EnvConfig(id="fog"),
-    imagination=dataclasses.replace(CATCH.imagination, context=3),
-    controller=dataclasses.replace(CATCH.controller, context=3),
-)
+FOG = replaced(CATCH, env={"id": "fog"}, imagination={"context": 3}, controller={"context": 3})
 
-SMALL_FOG = dataclasses.replace(
+SMALL_FOG = replaced(
     FOG,
-    env=EnvConfig(id="small-fog", size=48),
-    denoiser=dataclasses.replace(FOG.denoiser, patch_size=3),
-    world_model=dataclasses.replace(FOG.world_model, segment_length=6),
-    controller=dataclasses.replace(
-        FOG.controller, learner=dataclasses.replace(FOG.controller.learner, first_epoch=25)
-    ),
-    imagination=ImaginationConfig(horizon=6, budget=3, decay_horizon=2.0, context=3),
-    replay=ReplayConfig(min_segment=5, min_future=3),
-    training=dataclasses.replace(CATCH.training, epochs=60, collect_steps=160, initial_steps=5000),
+    env={"id": "small-fog", "size": 48},
+    denoiser={"patch_size": 3},
+    world_model={"segment_length": 6},
+    controller={"learner": replace(CATCH.controller.learner, first_epoch=25)},
+    imagination={"horizon": 6, "budget": 3},
+    replay={"min_future": 3},
+    training={"epochs": 60, "collect_steps": 160, "initial_steps": 5000},
 )
 
 DEBUG = Config(
     env=EnvConfig(id="catch", size=32),
-    tokenizer=dataclasses.replace(
+    tokenizer=replace(
         SMALL_TOKENIZER,
         channels=8,
         norm_groups=4,
         learner=LearnerConfig(batch_size=8, steps_per_epoch=4, learning_rate=1e-3),
     ),
-    denoiser=dataclasses.replace(CATCH.denoiser, layers=2, heads=2, head_dim=16, patch_size=2),
+    denoiser=replace(CATCH.denoiser, layers=2, heads=2, head_dim=16, patch_size=2),
     reward=RecurrentConfig(cnn_channels=8, cnn_out_channels=4, hidden=16, normalize=True),
     world_model=WorldModelConfig(
         segment_length=7,
@@ -183,11 +170,3 @@ PRESETS: dict[str, tuple[str, Config]] = {
     "small-fog": ("the same on a board of 6 x 6 cells, in half the time", SMALL_FOG),
     "debug": ("every part of the agent at toy size: seconds on a CPU, learns nothing", DEBUG),
 }
-
-
-def replaced(config: Config, **sections: dict) -> Config:
-    """A config with fields of its sections replaced."""
-    return dataclasses.replace(
-        config,
-        **{name: dataclasses.replace(getattr(config, name), **f) for name, f in sections.items()},
-    )
