@@ -125,10 +125,12 @@ class Agent:
         named = self.networks()
         if self.denoiser_average is not None:
             named["denoiser_average"] = self.denoiser_average
+        shared = self.config.controller.shared_encoder  # then the critic's is the actor's
         return {
             f"{name}.{key}": value
             for name, network in named.items()
             for key, value in network.state_dict().items()
+            if not (shared and name == "critic" and key.startswith("encoder."))
         }
 
     def load_weights(self, weights: dict[str, Tensor]) -> None:
@@ -185,7 +187,7 @@ def build_networks(config: Config, num_actions: int) -> Networks:
     latent = (config.tokenizer.latent_channels, tokenizer.latent_size)
     shape = _shape(config.controller.network, *latent)
     with as_usage_error():
-        return Networks(
+        networks = Networks(
             tokenizer,
             _denoiser(config, num_actions, *latent),
             RewardModel(**_shape(config.reward, *latent)),
@@ -197,6 +199,9 @@ def build_networks(config: Config, num_actions: int) -> Networks:
             ),
             Critic(**shape),
         )
+    if config.controller.shared_encoder:
+        networks.critic.encoder = networks.actor.encoder
+    return networks
 
 
 def _tokenizer(config: Config) -> Tokenizer:

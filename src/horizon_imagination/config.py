@@ -180,6 +180,8 @@ class ControllerConfig:
     """Real frames that actor and critic see before the first imagined one."""
     use_tau: bool = True
     """Tell the actor how noisy a frame is."""
+    shared_encoder: bool = False
+    """One frame encoder for actor and critic, as in the published runs; the paper says two."""
     clean_level: bool = True
     """Train the actor on the clean row too, as in the published runs."""
     return_scale_decay: float = 0.005

@@ -70,9 +70,9 @@ class ControllerLoss:
 
     def __call__(self, start: Start) -> Losses:
         """Imagine, score, and return actor, entropy and critic terms."""
-        for network in (self.actor, self.critic):
-            if network.encoder.statistics:
-                network.encoder.statistics.update(start.z, start.mask)
+        for encoder in dict.fromkeys((self.actor.encoder, self.critic.encoder)):
+            if encoder.statistics:
+                encoder.statistics.update(start.z, start.mask)
         batch, start = len(start.z), self.ranks.share(start)
         imagined = self.imagine(start)
         outcome = self.judge(start, imagined)

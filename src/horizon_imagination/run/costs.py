@@ -92,10 +92,7 @@ def _count(config: Config, networks: Networks) -> Costs:
     extra = Measured(imagined.flops * pieces["controller"][0] * pieces["controller"][1], 0.0)
     steps["controller"] = _trained(learned, pieces["controller"]) + extra
     return Costs(
-        parameters={
-            name: sum(p.numel() for p in network.parameters())
-            for name, network in networks._asdict().items()
-        },
+        parameters=_parameters(networks),
         encode=encode.flops,
         decode=decode.flops,
         denoise=denoise.flops,
@@ -105,6 +102,16 @@ def _count(config: Config, networks: Networks) -> Costs:
         steps=steps,
         act=encode.flops + actor.flops,
     )
+
+
+def _parameters(networks: Networks) -> dict[str, int]:
+    """By network; what two of them share is counted once."""
+    counts, seen = {}, set()
+    for name, network in networks._asdict().items():
+        own = [p for p in network.parameters() if id(p) not in seen]
+        counts[name] = sum(p.numel() for p in own)
+        seen.update(map(id, own))
+    return counts
 
 
 def _controller(

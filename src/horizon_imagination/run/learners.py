@@ -143,8 +143,13 @@ def graphed(agent: Agent, ranks: Ranks) -> bool:
 def _groups(
     agent: Agent, names: list[str], frozen: frozenset[str]
 ) -> dict[str, list[nn.Parameter]]:
-    networks = agent.networks()
-    return {n: list(networks[n].parameters()) for n in names if n not in frozen}
+    networks, groups, seen = agent.networks(), {}, set()
+    for name in names:
+        if name not in frozen:
+            own = [p for p in networks[name].parameters() if id(p) not in seen]
+            groups[name] = own  # what two networks share is the first one's
+            seen.update(map(id, own))
+    return groups
 
 
 def _perceptual(agent: Agent) -> PerceptualLoss | None:
