@@ -5,7 +5,7 @@ import torch
 
 pytest.importorskip("triton")
 from horizon_imagination.engine.fused import FusedDenoiser
-from horizon_imagination.kernels.window import residual_norm, window_attention
+from horizon_imagination.kernels.window import gelu_, residual_norm, window_attention
 from horizon_imagination.models.attention import frame_causal_mask, rotary_angles, rotate
 from horizon_imagination.models.denoiser import Denoiser
 
@@ -25,6 +25,13 @@ def test_residual_and_norm_are_the_written_out_ones(kernel_device, first, dim):
     residual_norm(stream, None if first else branch, modulation, gate=0, shift=2, scale=4, out=out)
     torch.testing.assert_close(stream, summed)
     torch.testing.assert_close(out, normal * (1 + parts[4]) + parts[2], atol=1e-5, rtol=1e-5)
+
+
+def test_gelu_is_the_exact_one_in_place(kernel_device):
+    x = torch.linspace(-6, 6, 5001, device=kernel_device)
+    wanted = torch.nn.functional.gelu(x)
+    assert gelu_(x) is x
+    torch.testing.assert_close(x, wanted, atol=1e-6, rtol=1e-5)
 
 
 @pytest.mark.parametrize("start,frames", [(0, 3), (2, 1), (3, 2), (1, 6)])

@@ -75,7 +75,7 @@ class FusedDenoiser:
             return source.velocity(net.unpatched(net.out(out)).float(), z, tau)
 
     def _blocks(self, x: Tensor, modulation: Tensor, cache: FusedCache, start: int) -> Tensor:
-        from horizon_imagination.kernels.window import residual_norm, window_attention
+        from horizon_imagination.kernels.window import gelu_, residual_norm, window_attention
 
         tokens = self.source.tokens_per_frame
         keys, values, cos, sin = self._memory(x, cache)
@@ -95,7 +95,8 @@ class FusedDenoiser:
             h = residual_norm(
                 x, branch, modulation, gate=part + 2, shift=part + 3, scale=part + 4, out=h
             )
-            branch, part = block.mlp(h), part + 6
+            widen, _, narrow = block.mlp
+            branch, part = narrow(gelu_(widen(h))), part + 6
         return residual_norm(
             x, branch, modulation, gate=part - 1, shift=part, scale=part + 1, out=h
         )

@@ -63,6 +63,22 @@ def residual_norm(
 
 
 @triton.jit
+def _gelu(x_ptr, total, block: tl.constexpr):
+    place = tl.program_id(0) * block + tl.arange(0, block)
+    inside = place < total
+    x = tl.load(x_ptr + place, mask=inside, other=0.0).to(tl.float32)
+    x = 0.5 * x * (1 + tl.erf(x * 0.7071067811865476))
+    tl.store(x_ptr + place, x.to(x_ptr.dtype.element_ty), mask=inside)
+
+
+def gelu_(x: Tensor) -> Tensor:
+    """GELU, the exact one, in place."""
+    total, block = x.numel(), 2048
+    _gelu[(triton.cdiv(total, block),)](x, total, block=block)
+    return x
+
+
+@triton.jit
 def _rotate_and_store(
     qkv_ptr, cos_ptr, sin_ptr, keys_ptr, values_ptr, total, window, first, capacity, heads,
     half: tl.constexpr, rows: tl.constexpr,
