@@ -81,7 +81,7 @@ CATCH = Config(
     imagination=ImaginationConfig(horizon=7, budget=4, decay_horizon=2.0),
     replay=ReplayConfig(min_segment=5, min_future=5),
     training=TrainingConfig(
-        epochs=100,
+        epochs=80,
         collect_steps=224,
         initial_steps=7000,
         snapshot_every=10,
@@ -108,7 +108,13 @@ SMALL_CATCH = replaced(
     training={"epochs": 80, "collect_steps": 96, "initial_steps": 3000},
 )
 
-FOG = replaced(CATCH, env={"id": "fog"}, imagination={"context": 3}, controller={"context": 3})
+FOG = replaced(
+    CATCH,
+    env={"id": "fog"},
+    imagination={"context": 3},
+    controller={"context": 3},
+    training={"epochs": 120},
+)
 
 SMALL_FOG = replaced(
     FOG,
