@@ -75,7 +75,7 @@ def _standing(suite: Suite) -> str:
     done = sum(run.steps >= 0.95 * run.target_steps for run in suite.runs)
     text = f"{len(suite.runs)} of {suite.expected} runs have begun, {done} have taken their steps"
     worlds, settings = len(suite.envs()), ", ".join(suite.configs())
-    return f"{text}; {worlds} worlds; settings {settings}."
+    return f"{text}; {worlds} world{"s" * (worlds != 1)}; settings {settings}."
 
 
 def _claims_table(suite: Suite) -> str:
