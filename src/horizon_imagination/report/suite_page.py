@@ -74,8 +74,9 @@ def comparisons(suite: Suite) -> list[Comparison]:
 def _standing(suite: Suite) -> str:
     done = sum(run.steps >= 0.95 * run.target_steps for run in suite.runs)
     text = f"{len(suite.runs)} of {suite.expected} runs have begun, {done} have taken their steps"
-    worlds, settings = len(suite.envs()), ", ".join(suite.configs())
-    return f"{text}; {worlds} world{"s" * (worlds != 1)}; settings {settings}."
+    count, settings = len(suite.envs()), ", ".join(suite.configs())
+    worlds = "1 world" if count == 1 else f"{count} worlds"
+    return f"{text}; {worlds}; settings {settings}."
 
 
 def _claims_table(suite: Suite) -> str:
