@@ -22,7 +22,7 @@ def test_the_agent_learns_small_catch_in_imagination(tmp_path):
     played = evaluate(Agent.load(run), Protocol(SMALL_CATCH.env, 100, 7, greedy=False))
     assert sum(episode.total_reward for episode in played) / 100 >= 0.9
     lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
-    first = next(line for line in lines if "controller/imagined_return" in line)
+    first = next(line for line in lines if "controller/untrained_return" in line)
     real = [line["env/return"] for line in lines[: first["epoch"]]]
     # A warning sign of bad dynamics: an untrained policy that dreams of better returns than it has.
-    assert abs(first["controller/imagined_return"] - sum(real) / len(real)) < 0.3
+    assert abs(first["controller/untrained_return"] - sum(real) / len(real)) < 0.3

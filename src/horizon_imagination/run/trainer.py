@@ -36,6 +36,8 @@ from horizon_imagination.scale.followed import FollowedStore
 from horizon_imagination.snapshots import snapshots
 
 SELECTION, EVALUATE, REPLAY = "selection", "evaluate", "replay"
+IMAGINED, UNTRAINED = "controller/imagined_return", 4
+"""What an untrained policy dreams of, in so many steps; the real return should be like it."""
 
 
 class Trainer:
@@ -208,13 +210,15 @@ class Trainer:
         steps = learner.config.steps_per_epoch
         self.watcher.stage(epoch, learner.name, steps)
         before = time.monotonic()
-        sums: Metrics = {}
-        for _ in range(steps):
+        sums, early, fresh = Metrics(), {}, learner.steps == 0
+        for step in range(1, steps + 1):
             for name, value in learner.step().items():
                 sums[name] = sums[name] + value if name in sums else value
+            if fresh and step == min(UNTRAINED, steps) and IMAGINED in sums:
+                early = {"controller/untrained_return": float(sums[IMAGINED]) / step}
             self.watcher.step()
         means = {name: float(value) / steps for name, value in sums.items()}
-        return means | {f"time/{learner.name}": time.monotonic() - before}
+        return means | early | {f"time/{learner.name}": time.monotonic() - before}
 
     def _evaluate(self, epoch: int, metrics: dict[str, float]) -> None:
         """Evaluate now and then, and keep the best weights."""
