@@ -1,12 +1,7 @@
 """Kernels run on a GPU, or in Triton's interpreter where Triton is installed without one."""
 
-import os
-
 import pytest
 import torch
-
-if not torch.cuda.is_available():
-    os.environ.setdefault("TRITON_INTERPRET", "1")
 
 
 @pytest.fixture
