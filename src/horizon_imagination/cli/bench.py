@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import tyro
 
 from horizon_imagination.cli.parse import parse
-from horizon_imagination.cli.train import expand, flag, preset
+from horizon_imagination.cli.train import expand, from_preset
 from horizon_imagination.config import Config
 from horizon_imagination.errors import UsageError, as_usage_error
 
@@ -67,10 +67,7 @@ class Arguments:
 def main(argv: list[str]) -> int | None:
     """Measure, or redraw; the last line of stdout is the whole document as JSON."""
     argv = expand(argv)
-    chosen = Arguments()
-    chosen = dataclasses.replace(chosen, preset=flag(argv, "--preset") or chosen.preset)
-    default = dataclasses.replace(chosen, config=preset(chosen.preset))
-    args = parse(Arguments, argv, prog="horizon bench", default=default)
+    args = parse(Arguments, argv, prog="horizon bench", default=from_preset(Arguments(), argv))
     from horizon_imagination.bench.document import Recorder, read
     from horizon_imagination.studies.results import output_folder
 

@@ -1,13 +1,12 @@
 """`horizon info`: parameters, memory and FLOPs of a config, beside the paper's figures."""
 
-import dataclasses
 from dataclasses import dataclass, field
 from typing import Annotated
 
 import tyro
 
 from horizon_imagination.cli.parse import parse
-from horizon_imagination.cli.train import expand, flag, preset
+from horizon_imagination.cli.train import expand, from_preset
 from horizon_imagination.config import Config
 from horizon_imagination.errors import UsageError
 
@@ -33,10 +32,7 @@ class Arguments:
 def main(argv: list[str]) -> int | None:
     """Count and print; takes seconds, no memory, no GPU."""
     argv = expand(argv)
-    chosen = Arguments()
-    chosen = dataclasses.replace(chosen, preset=flag(argv, "--preset") or chosen.preset)
-    default = dataclasses.replace(chosen, config=preset(chosen.preset))
-    args = parse(Arguments, argv, prog="horizon info", default=default)
+    args = parse(Arguments, argv, prog="horizon info", default=from_preset(Arguments(), argv))
     from horizon_imagination.run.costs import costs
     from horizon_imagination.run.needs import memory, size, snapshot_bytes
 

@@ -6,7 +6,7 @@ import signal
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, TypeVar
 
 import tyro
 
@@ -15,6 +15,8 @@ from horizon_imagination.config import Config
 from horizon_imagination.errors import UsageError
 from horizon_imagination.presets import PRESETS
 
+A = TypeVar("A", bound=Any)
+"""The arguments of a command that has a preset and a config."""
 SHORT = {
     "--env": "--env.id",
     "--pixels": "--env.pixels",
@@ -151,7 +153,7 @@ def _default(argv: list[str]) -> Arguments:
     """What flags change: the preset that is named, or the config of the run that is there."""
     from horizon_imagination.run.folder import read_config, read_launch
 
-    name, out = flag(argv, "--preset"), flag(argv, "--out")
+    out = flag(argv, "--out")
     if out and _resumes(argv):
         launch = read_launch(Path(out))
         return Arguments(
@@ -161,8 +163,13 @@ def _default(argv: list[str]) -> Arguments:
             freeze=",".join(launch.freeze),
             config=read_config(Path(out)),
         )
-    chosen = Arguments() if name is None else Arguments(preset=name)
-    return dataclasses.replace(chosen, config=preset(chosen.preset))
+    return from_preset(Arguments(), argv)
+
+
+def from_preset(chosen: A, argv: list[str]) -> A:
+    """The arguments of a command with the preset that is named, or its own one, as the config."""
+    name = flag(argv, "--preset") or chosen.preset
+    return dataclasses.replace(chosen, preset=name, config=preset(name))
 
 
 def _resumes(argv: list[str]) -> bool:
