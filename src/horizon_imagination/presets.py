@@ -171,8 +171,8 @@ PRESETS: dict[str, tuple[str, Config]] = {
         Config(env=EnvConfig(id="ALE/Boxing-v5")),
     ),
     "demo": ("catch, learned in minutes on two CPU cores", CATCH),
-    "small-catch": ("the same on a board of 4 x 4 cells, in half the time", SMALL_CATCH),
+    "small-catch": ("the same on a board of 4 x 4 cells", SMALL_CATCH),
     "fog": ("catch in fog, which needs memory, on two CPU cores", FOG),
-    "small-fog": ("the same on a board of 6 x 6 cells, in half the time", SMALL_FOG),
+    "small-fog": ("the same on a board of 6 x 6 cells", SMALL_FOG),
     "debug": ("every part of the agent at toy size: seconds on a CPU, learns nothing", DEBUG),
 }

@@ -14,6 +14,8 @@ SIZES = {
     "channels": 128, "groups": 32, "rows": 16, "chunks": 16, "dim": 64, "padded": 64, "half": 32,
     "queries": 64, "keys": 64, "block": 128,
 }  # fmt: skip
+PARTS = {"_slopes", "_channels"}
+"""Called by kernels."""
 FLOATS = {"eps", "scale"}
 HALF = {
     "x_ptr",
@@ -46,9 +48,8 @@ def main(capability: int) -> None:
     """Compile for one compute capability."""
     for module in (bias, distance, group_norm, recurrence, rotary, window):
         for name, function in vars(module).items():
-            if not isinstance(function, triton.runtime.JITFunction) or "_ptr" not in str(
-                function.arg_names
-            ):
+            kernel = isinstance(function, triton.runtime.JITFunction)
+            if not kernel or name in PARTS or "_ptr" not in str(function.arg_names):
                 continue
             constants, signature = {}, {}
             for argument in inspect.signature(function.fn).parameters:

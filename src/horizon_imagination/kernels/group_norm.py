@@ -31,9 +31,25 @@ def _groups(values, channels: tl.constexpr, groups: tl.constexpr):
 
 
 @triton.jit
-def _silu_slope(u):
-    gate = tl.sigmoid(u)
-    return gate * (1 + u * (1 - gate))
+def _slopes(x_ptr, dy_ptr, place, mask, mean, rstd, weight, bias, silu: tl.constexpr):
+    """Some pixels, normalised, and the gradient that comes through the activation."""
+    x = tl.load(x_ptr + place, mask=mask, other=0.0).to(tl.float32)
+    g = tl.load(dy_ptr + place, mask=mask, other=0.0).to(tl.float32)
+    normal = (x - mean[None, :]) * rstd[None, :]
+    if silu:
+        u = normal * weight[None, :] + bias[None, :]
+        gate = tl.sigmoid(u)
+        g *= gate * (1 + u * (1 - gate))
+    return normal, g
+
+
+@triton.jit
+def _channels(weight_ptr, bias_ptr, stats_ptr, sample, columns, channels: tl.constexpr):
+    """Mean, deviation's inverse, weight and bias of every channel of a sample."""
+    stats = stats_ptr + sample * 2 * channels + columns
+    weight = tl.load(weight_ptr + columns).to(tl.float32)
+    bias = tl.load(bias_ptr + columns).to(tl.float32)
+    return tl.load(stats), tl.load(stats + channels), weight, bias
 
 
 @triton.jit
@@ -95,10 +111,7 @@ def _gradient_sums(
 ):  # fmt: skip
     sample, chunk = tl.program_id(0), tl.program_id(1)
     columns = tl.arange(0, channels)
-    mean = tl.load(stats_ptr + sample * 2 * channels + columns)
-    rstd = tl.load(stats_ptr + sample * 2 * channels + channels + columns)
-    weight = tl.load(weight_ptr + columns).to(tl.float32)
-    bias = tl.load(bias_ptr + columns).to(tl.float32)
+    mean, rstd, weight, bias = _channels(weight_ptr, bias_ptr, stats_ptr, sample, columns, channels)
     dbias = tl.zeros((channels,), tl.float32)
     dweight = tl.zeros((channels,), tl.float32)
     begin = chunk * per_chunk
@@ -107,11 +120,7 @@ def _gradient_sums(
         row = first + tl.arange(0, rows)
         place = (sample * pixels + row)[:, None] * channels + columns[None, :]
         mask = (row < end)[:, None]
-        x = tl.load(x_ptr + place, mask=mask, other=0.0).to(tl.float32)
-        g = tl.load(dy_ptr + place, mask=mask, other=0.0).to(tl.float32)
-        normal = (x - mean[None, :]) * rstd[None, :]
-        if silu:
-            g *= _silu_slope(normal * weight[None, :] + bias[None, :])
+        normal, g = _slopes(x_ptr, dy_ptr, place, mask, mean, rstd, weight, bias, silu)
         dbias += tl.sum(g, axis=0)
         dweight += tl.sum(g * normal, axis=0)
     out = partial_ptr + (sample * tl.num_programs(1) + chunk) * 2 * channels + columns
@@ -127,10 +136,7 @@ def _gradient(
 ):  # fmt: skip
     sample, chunk = tl.program_id(0), tl.program_id(1)
     columns = tl.arange(0, channels)
-    mean = tl.load(stats_ptr + sample * 2 * channels + columns)
-    rstd = tl.load(stats_ptr + sample * 2 * channels + channels + columns)
-    weight = tl.load(weight_ptr + columns).to(tl.float32)
-    bias = tl.load(bias_ptr + columns).to(tl.float32)
+    mean, rstd, weight, bias = _channels(weight_ptr, bias_ptr, stats_ptr, sample, columns, channels)
     all_chunks = (sample * chunks + tl.arange(0, chunks))[:, None] * 2 * channels + columns[None, :]
     count = pixels * (channels // groups)
     dbias = tl.sum(tl.load(partial_ptr + all_chunks), axis=0)
@@ -143,11 +149,7 @@ def _gradient(
         row = first + tl.arange(0, rows)
         place = (sample * pixels + row)[:, None] * channels + columns[None, :]
         mask = (row < end)[:, None]
-        x = tl.load(x_ptr + place, mask=mask, other=0.0).to(tl.float32)
-        g = tl.load(dy_ptr + place, mask=mask, other=0.0).to(tl.float32)
-        normal = (x - mean[None, :]) * rstd[None, :]
-        if silu:
-            g *= _silu_slope(normal * weight[None, :] + bias[None, :])
+        normal, g = _slopes(x_ptr, dy_ptr, place, mask, mean, rstd, weight, bias, silu)
         dx = rstd[None, :] * (g * weight[None, :] - plain[None, :] - normal * along[None, :])
         tl.store(dx_ptr + place, dx.to(dx_ptr.dtype.element_ty), mask=mask)
 
