@@ -13,8 +13,10 @@ from torch import Tensor
 from horizon_imagination.agent import Agent
 from horizon_imagination.data.segment import shift_right
 from horizon_imagination.device import autocast
+from horizon_imagination.engine.fused import FusedDenoiser
 from horizon_imagination.engine.rollout import RecordedActor, imagine_windowed
 from horizon_imagination.imagination import Context, imagine, recorded_actor
+from horizon_imagination.models.denoiser import Denoiser
 from horizon_imagination.studies.quality_scenes import Scenes, Videos
 from horizon_imagination.types import NO_ACTION, Actions, Latents, Schedule
 
@@ -53,14 +55,15 @@ def generate(
     size = min(batch, len(scenes.frames))
     starts = range(0, len(scenes.frames), size)
     videos, seconds, broken = [], [], 0
+    denoiser = agent.window_denoiser() if engine == "window" else None
     for start in starts:
         inputs = _inputs(agent, scenes, slice(start, start + size))
         begun = _now(agent.device)
-        z = follow(agent, *inputs, schedule, engine)
+        z = follow(agent, *inputs, schedule, denoiser)
         seconds.append(_now(agent.device) - begun)
         if start == 0 and len(scenes.frames) < 2 * size:
             begun = _now(agent.device)
-            z = follow(agent, *inputs, schedule, engine)
+            z = follow(agent, *inputs, schedule, denoiser)
             seconds.append(_now(agent.device) - begun)
         broken += int((~z.isfinite()).flatten(1).any(1).sum())
         videos.append(agent.decode(z.nan_to_num()).cpu())
@@ -75,13 +78,15 @@ def follow(
     actions: Actions,
     noise: Latents,
     schedule: Schedule,
-    engine: Engine,
+    denoiser: Denoiser | FusedDenoiser | None,
 ) -> Latents:
-    """The clean latents that a schedule makes of noise under given actions."""
+    """The clean latents that a schedule makes of noise under given actions.
+
+    By windows of the denoiser, or without one through the plain loop.
+    """
     with autocast(agent.config.runtime, agent.device):
-        if engine == "window":
+        if denoiser is not None:
             actor = RecordedActor(actions)
-            denoiser = agent.window_denoiser()
             made = imagine_windowed(denoiser, actor, noise, schedule, context, record=False)
         else:
             made = imagine(
