@@ -61,6 +61,11 @@ class Agent:
         """The denoiser that imagination uses."""
         return self.denoiser_average or self.denoiser
 
+    @property
+    def captured(self) -> bool:
+        """Whether steps run as CUDA graphs."""
+        return self.config.runtime.graphs and self.device.type == "cuda"
+
     def window_denoiser(self) -> Denoiser | FusedDenoiser:
         """The denoiser that imagination uses, in fused kernels where they can take its place."""
         if not self.fused or not FusedDenoiser.fits(self.dreamer):

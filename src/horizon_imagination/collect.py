@@ -37,8 +37,7 @@ class Collector:
         self, env: gymnasium.Env, store: Store, replay: Replay, agent: Agent, rng: torch.Generator
     ) -> None:
         self.env, self.store, self.replay, self.agent, self.rng = env, store, replay, agent, rng
-        graphs = agent.config.runtime.graphs and agent.device.type == "cuda"
-        self._decide = StepGraph(self._policy, [rng]) if graphs else self._policy
+        self._decide = StepGraph(self._policy, [rng]) if agent.captured else self._policy
 
     def collect(
         self, steps: int, *, trained: bool, on_step: Callable[[], None] = lambda: None

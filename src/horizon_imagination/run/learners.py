@@ -137,7 +137,7 @@ def imagining_denoiser(agent: Agent) -> Denoiser | FusedDenoiser:
 
 def graphed(agent: Agent, ranks: Ranks) -> bool:
     """Whether steps are captured: where a CUDA device is, and this process is alone on it."""
-    return agent.config.runtime.graphs and agent.device.type == "cuda" and ranks.world == 1
+    return agent.captured and ranks.world == 1
 
 
 def _groups(

@@ -1,26 +1,24 @@
 """What a run will need, said before it starts: memory, disk, time. All of it is estimated."""
 
 import tempfile
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-import numpy as np
 import torch
+from einops import rearrange
 
-from horizon_imagination.agent import Agent
+from horizon_imagination.bench import stages
+from horizon_imagination.bench.ceilings import product_speed
+from horizon_imagination.bench.clock import CAPTURED
+from horizon_imagination.bench.clock import timed as clocked
+from horizon_imagination.bench.setting import Setting, random_store
 from horizon_imagination.config import Config
-from horizon_imagination.data import Replay, Store
 from horizon_imagination.device import resolve_device, uses_bfloat16
 from horizon_imagination.errors import UsageError
-from horizon_imagination.learn.graph import WARM_UP
-from horizon_imagination.learn.guard import Guard, NotFiniteError
-from horizon_imagination.learn.latents import LatentCache
-from horizon_imagination.learn.streams import Streams
+from horizon_imagination.learn.guard import NotFiniteError
 from horizon_imagination.run.costs import Costs, costs
 from horizon_imagination.run.display import clock
-from horizon_imagination.run.learners import make_learners
 from horizon_imagination.run.pace import Stage
 
 STEP_BYTES = 10
@@ -102,7 +100,8 @@ def stage_seconds(
     config: Config, counted: Costs, num_actions: int, device: torch.device
 ) -> dict[str, float]:
     """Seconds of a whole run in every stage."""
-    speed = 0.5 * throughput(device)  # networks do not reach what a product of matrices does
+    # Networks do not reach what a product of matrices does.
+    speed = 0.5 * product_speed(device, torch.float32, side=1024, repeats=3)
     each = Timed(
         {name: x.flops / speed for name, x in counted.steps.items()},
         encode=counted.encode / speed,
@@ -132,15 +131,6 @@ def frames_encoded(config: Config) -> int:
     return total
 
 
-def throughput(device: torch.device, size: int = 1024) -> float:
-    """FLOPs per second of a product of matrices, here and now."""
-    a = torch.ones(size, size, device=device)
-    float((a @ a)[0, 0])
-    before = time.perf_counter()
-    float((a @ a)[0, 0])
-    return 2 * size**3 / (time.perf_counter() - before)
-
-
 def timed(config: Config, num_actions: int, device: torch.device) -> Timed | None:
     """What things take on made-up experience; None if that cannot be had."""
     try:
@@ -151,42 +141,23 @@ def timed(config: Config, num_actions: int, device: torch.device) -> Timed | Non
 
 
 def _timed(config: Config, num_actions: int, device: torch.device, folder: Path) -> Timed:
-    channels = 1 if config.env.grey else 3
-    shape = (channels, config.env.size, config.env.size)
-    store = Store.create(folder / "replay", shape, num_actions, config.env.id)
     length = max(config.world_model.segment_length, config.controller.context) + 32
-    store.begin(np.zeros(shape, np.uint8))
-    for step in range(length):
-        store.add(0, 0.0, False, step == length - 1, np.full(shape, step % 256, np.uint8))
-    agent = Agent(config, num_actions, device)
-    latents = LatentCache(store, agent.encode, device)
-
-    def encode() -> None:
-        latents.forget()
-        latents.refresh()
-
-    encoding = _seconds(encode, device) / (-(-store.num_frames // latents.block) * latents.block)
-    learners = make_learners(
-        agent, Replay(store, config.replay), latents, Streams(0, device), Guard(folder, every=1)
-    )
-    before = WARM_UP + 1 if config.runtime.graphs else 1  # until a step is captured
-    steps = {x.name: _seconds(x.step, device, before) for x in learners.in_order()}
-    frame = np.zeros((*shape[1:], channels), np.uint8)
+    store = random_store(folder / "replay", config, length, num_actions)
+    setting = Setting(config, store, device)
+    latents, agent = setting.latents, setting.agent
+    encoded = -(-store.num_frames // latents.block) * latents.block
+    encoding = _seconds(stages.encoding(setting), device) / encoded
+    learners = setting.learners(config, tokenizer=True)
+    calls = CAPTURED if agent.captured else 1
+    steps = {x.name: _seconds(x.step, device, calls) for x in learners.in_order()}
+    frame = rearrange(store.frames[0], "c h w -> h w c")
     acting = _seconds(lambda: agent.act(frame), device)
     store.close()
     return Timed(steps, encoding, acting)
 
 
-def _seconds(call: Callable[[], object], device: torch.device, calls: int = 1) -> float:
-    """Of one call after some others, the device drained around it."""
-    for _ in range(calls):
-        call()
-    drain = torch.cuda.synchronize if device.type == "cuda" else lambda: None
-    drain()
-    before = time.perf_counter()
-    call()
-    drain()
-    return time.perf_counter() - before
+def _seconds(call: Callable[[], object], device: torch.device, warm_up: int = 1) -> float:
+    return clocked(call, device, repeats=1, warm_up=warm_up).ms / 1e3
 
 
 def span(seconds: float) -> str:
