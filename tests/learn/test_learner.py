@@ -137,6 +137,17 @@ def test_a_loss_that_is_no_number_stops_before_the_weights_move(tmp_path):
     assert torch.equal(load_file(path)["batch"], bad)
 
 
+def test_weights_that_the_last_step_has_spoiled_are_found_before_anyone_uses_them(tmp_path):
+    parameter = torch.nn.Parameter(torch.ones(2))
+    cfg = learner(learning_rate=1e30, weight_decay=1e30)
+    made = squares(parameter, Guard(tmp_path, 1), cfg, pieces_of(torch.ones(1, 2)))
+    made.settle()
+    made.step()
+    assert not parameter.isfinite().all()
+    with pytest.raises(NotFiniteError, match="squares, step 0: it left weights of the net that"):
+        made.settle()
+
+
 def test_every_piece_of_the_batch_is_saved(tmp_path):
     parameter = torch.nn.Parameter(torch.ones(2))
     bad, good = torch.tensor([[1.0, torch.nan]]), torch.ones(1, 2)

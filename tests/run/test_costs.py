@@ -71,6 +71,13 @@ def test_the_needs_are_said_for_people():
     assert "catch: 3 actions, on " in said and said.count("estimated") == 2
 
 
+def test_steps_that_break_the_weights_are_left_to_the_run_to_report():
+    debug = PRESETS["debug"][1]
+    learner = replace(debug.tokenizer.learner, learning_rate=1e30)
+    config = replaced(debug, tokenizer={"learner": learner})
+    assert "catch: 3 actions, on " in describe_needs(config, 3)
+
+
 def test_info_prints_the_table_beside_the_papers_figures(command):
     status, out, _ = command("info --preset paper")
     assert status == 0

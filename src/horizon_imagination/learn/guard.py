@@ -14,7 +14,7 @@ from torch import Tensor
 
 
 class NotFiniteError(RuntimeError):
-    """A loss or gradient was infinite or not a number; the message says where."""
+    """A loss, gradient or weight was infinite or not a number; the message says where."""
 
 
 class Guard:

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from horizon_imagination.config import LearnerConfig
 from horizon_imagination.learn.graph import StepGraph
-from horizon_imagination.learn.guard import Guard
+from horizon_imagination.learn.guard import Guard, NotFiniteError
 from horizon_imagination.learn.ranks import Ranks
 
 Metrics = dict[str, Tensor]
@@ -106,6 +106,17 @@ class Learner:
         self.steps += 1
         metrics = figures.metrics | {f"{n}_grad_norm": norm for n, norm in figures.norms.items()}
         return {f"{self.name}/{key}": value for key, value in metrics.items()}
+
+    def settle(self) -> None:
+        """Look at the losses so far and at the weights that the last step has left."""
+        self.guard.check(now=True)
+        for name, group in self.parameters.items():
+            largest = torch._foreach_norm(group, math.inf) if group else []
+            if largest and not torch.stack(largest).isfinite().all():
+                raise NotFiniteError(
+                    f"{self.name}, step {self.steps - 1}: it left weights of the "
+                    f"{name.replace('_', ' ')} that are not finite; the last snapshot is untouched"
+                )
 
     def _gradients(self, batches: list[Any]) -> Figures:
         """Clipped gradients of the mean over the pieces of a batch."""

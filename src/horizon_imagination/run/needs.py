@@ -147,11 +147,11 @@ def _timed(config: Config, num_actions: int, device: torch.device, folder: Path)
     latents, agent = setting.latents, setting.agent
     encoded = -(-store.num_frames // latents.block) * latents.block
     encoding = _seconds(stages.encoding(setting), device) / encoded
+    frame = rearrange(store.frames[0], "c h w -> h w c")
+    acting = _seconds(lambda: agent.act(frame), device)
     learners = setting.learners(config, tokenizer=True)
     calls = CAPTURED if agent.captured else 1
     steps = {x.name: _seconds(x.step, device, calls) for x in learners.in_order()}
-    frame = rearrange(store.frames[0], "c h w -> h w c")
-    acting = _seconds(lambda: agent.act(frame), device)
     store.close()
     return Timed(steps, encoding, acting)
 

@@ -207,18 +207,18 @@ class Trainer:
         return _collection_metrics(seen) | {"time/collect": time.monotonic() - before}
 
     def _learn(self, epoch: int, learner: Learner) -> dict[str, float]:
-        steps = learner.config.steps_per_epoch
+        before, steps = time.monotonic(), learner.config.steps_per_epoch
         self.watcher.stage(epoch, learner.name, steps)
-        before = time.monotonic()
-        sums, early, fresh = Metrics(), {}, learner.steps == 0
+        sums, found, fresh = Metrics(), {}, learner.steps == 0
         for step in range(1, steps + 1):
             for name, value in learner.step().items():
                 sums[name] = sums[name] + value if name in sums else value
             if fresh and step == min(UNTRAINED, steps) and IMAGINED in sums:
-                early = {"controller/untrained_return": float(sums[IMAGINED]) / step}
+                found = {"controller/untrained_return": float(sums[IMAGINED]) / step}
             self.watcher.step()
-        means = {name: float(value) / steps for name, value in sums.items()}
-        return means | early | {f"time/{learner.name}": time.monotonic() - before}
+        learner.settle()
+        found |= {name: float(value) / steps for name, value in sums.items()}
+        return found | {f"time/{learner.name}": time.monotonic() - before}
 
     def _evaluate(self, epoch: int, metrics: dict[str, float]) -> None:
         """Evaluate now and then, and keep the best weights."""
