@@ -89,6 +89,19 @@ def test_the_critic_and_the_reward_model_hear_no_time():
     assert Critic(**SHAPE).encoder.tau is None and RewardModel(**SHAPE).encoder.tau is None
 
 
+def test_heads_keep_the_digits_that_half_precision_would_drop():
+    torch.manual_seed(0)
+    critic = Critic(**SHAPE)
+    with torch.no_grad():
+        critic.head.bias.fill_(5.0)  # a value of 147: its neighbours in bfloat16 are 143 and 152
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        values, _ = critic(latents())
+    assert values.dtype == torch.float32
+    assert not torch.equal(values, values.bfloat16().float())
+    full, _ = critic(latents())
+    torch.testing.assert_close(values, full, atol=4e-3, rtol=0)
+
+
 def test_the_bias_is_the_prior_of_the_policy():
     actor = make_actor(bias=(0.0, 2.0, -1.0))
     with torch.no_grad():
