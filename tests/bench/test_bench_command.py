@@ -4,6 +4,7 @@ import contextlib
 import io
 import json
 import sys
+import time
 
 import pytest
 import torch
@@ -149,6 +150,19 @@ def test_timing_warms_up_first_and_repeats_slow_calls_three_times():
     timing = timed(lambda: calls.append(1), cpu, repeats=5, warm_up=4, seconds=60)
     assert len(calls) == 9 and timing.repeats == 5 and timing.least_ms <= timing.ms
     assert timed(lambda: None, cpu, repeats=5, warm_up=0, seconds=0).repeats == 3
+
+
+def test_calls_in_a_row_share_the_time_between_two_drains():
+    calls = []
+    cpu = torch.device("cpu")
+
+    def slow():
+        calls.append(1)
+        time.sleep(0.02)
+
+    timing = timed(slow, cpu, repeats=3, warm_up=0, in_a_row=4)
+    assert len(calls) == 12 and timing.repeats == 3
+    assert 20 <= timing.least_ms < 60  # a call's, not the sum of four
 
 
 def test_the_paper_s_figures_stand_in_the_table_of_its_preset():

@@ -11,6 +11,9 @@ from horizon_imagination.learn.graph import WARM_UP, StepGraph
 
 CAPTURED, LAUNCHED = WARM_UP + 2, 2
 """Calls before the first that counts: with a graph to capture, and without."""
+IN_A_ROW = 8
+"""Captured steps of a learner that are timed together: in a run the host prepares the next batch
+while the device is busy with the last."""
 LEAST = 3
 """Repeats, however long they take."""
 GIB = 2**30
@@ -40,17 +43,22 @@ def timed(
     repeats: int,
     warm_up: int,
     seconds: float = 2.0,
+    in_a_row: int = 1,
 ) -> Timing:
-    """Repeat, at least three times and then until `seconds` are over."""
+    """Repeat, at least three times and then until `seconds` are over.
+
+    A repeat is one call, or the mean of several `in_a_row` with nothing drained between them.
+    """
     for _ in range(warm_up):
         step()
     times: list[float] = []
     while len(times) < repeats and (len(times) < LEAST or sum(times) < 1e3 * seconds):
         drain(device)
         begin = time.perf_counter()
-        step()
+        for _ in range(in_a_row):
+            step()
         drain(device)
-        times.append(1e3 * (time.perf_counter() - begin))
+        times.append(1e3 * (time.perf_counter() - begin) / in_a_row)
     return Timing(median(times), min(times), len(times))
 
 

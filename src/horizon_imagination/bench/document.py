@@ -147,6 +147,8 @@ def _line(row: Document) -> str:
     text = f"{_name(row):<52} {row['ms']:>10.2f} ms"
     if row.get("repeats"):
         text += f"  least {row['least_ms']:.2f} of {row['repeats']}"
+    if "alone_ms" in row:
+        text += f", alone {row['alone_ms']:.2f}"
     if "peak_gib" in row:
         text += f", peak {row['peak_gib']:.2f} GiB"
     return text

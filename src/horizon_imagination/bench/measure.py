@@ -10,7 +10,7 @@ import torch
 
 from horizon_imagination.bench import stages
 from horizon_imagination.bench.ceilings import measure_ceilings
-from horizon_imagination.bench.clock import CAPTURED, LAUNCHED, Memory, timed
+from horizon_imagination.bench.clock import CAPTURED, IN_A_ROW, LAUNCHED, Memory, timed
 from horizon_imagination.bench.counts import Counts, Work
 from horizon_imagination.bench.document import Document, Recorder
 from horizon_imagination.bench.fit import fit_growth
@@ -23,6 +23,8 @@ from horizon_imagination.device import uses_bfloat16
 from horizon_imagination.learn.latents import BLOCKS
 from horizon_imagination.run.costs import costs
 from horizon_imagination.run.learners import Learners
+
+LEARNERS = ("tokenizer", "world_model", "controller")
 
 
 def measure(plan: Plan, recorder: Recorder, device: torch.device) -> None:
@@ -171,7 +173,7 @@ class Mode:
         graphs = (config or self.plan.at(self.plan.schedules[0], self.mode)).runtime.graphs
         return self.recorder.attempt(
             about,
-            lambda: self._timed(call, graphs) | self._work(work),
+            lambda: self._timed(call, graphs, steps=stage in LEARNERS) | self._work(work),
             self.recorder.document["rows"],
             weighed,
         )
@@ -186,11 +188,10 @@ class Mode:
 
     def epoch(self, found: dict[str, float], config: Config) -> None:
         """All steps of an epoch and one encoding of the replay; collecting is left out."""
-        names = ("tokenizer", "world_model", "controller")
-        if any(name not in found for name in (*names, "encoding")):
+        if any(name not in found for name in (*LEARNERS, "encoding")):
             return
-        steps = {name: getattr(config, name).learner.steps_per_epoch for name in names}
-        ms = found["encoding"] + sum(steps[name] * found[name] for name in names)
+        steps = {name: getattr(config, name).learner.steps_per_epoch for name in LEARNERS}
+        ms = found["encoding"] + sum(steps[name] * found[name] for name in LEARNERS)
         self._derived(
             "epoch", config, ms, {"steps": steps, "replay_frames": self.plan.replay_frames}
         )
@@ -199,12 +200,17 @@ class Mode:
         about = {"stage": stage, "mode": self.mode, **_schedule(config)}
         self.recorder.attempt(about, lambda: {"ms": ms, **more}, self.recorder.document["rows"])
 
-    def _timed(self, call: Callable, graphs: bool) -> Document:
-        memory = Memory(self.device)
+    def _timed(self, call: Callable, graphs: bool, *, steps: bool = False) -> Document:
+        """Alone, between two drains; captured steps of a learner also as an epoch takes them."""
+        memory, repeats = Memory(self.device), self.plan.repeats
         graphs = graphs and self.device.type == "cuda"
         warm_up = CAPTURED if graphs else LAUNCHED
-        timing = timed(call, self.device, repeats=self.plan.repeats, warm_up=warm_up)
-        return timing._asdict() | memory.figures()
+        found = timed(call, self.device, repeats=repeats, warm_up=warm_up)._asdict()
+        if steps and graphs:
+            alone = {"alone_ms": found["ms"]}
+            row = timed(call, self.device, repeats=repeats, warm_up=0, in_a_row=IN_A_ROW)
+            found = row._asdict() | alone
+        return found | memory.figures()
 
     def _work(self, work: Work) -> Document:
         least = self.recorder.ceilings.least_ms(work.flops, work.moved)
