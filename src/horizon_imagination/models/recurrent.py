@@ -133,8 +133,11 @@ class Head(nn.Linear):
 
     def forward(self, x: Float[Tensor, "*rest hidden"]) -> Float[Tensor, "*rest output"]:
         """In full, whatever the precision around it."""
+        x = x.to(self.weight.dtype)
+        if x.is_meta:  # a device that autocast does not know; only sizes are asked for
+            return super().forward(x)
         with torch.autocast(x.device.type, enabled=False):
-            return super().forward(x.to(self.weight.dtype))
+            return super().forward(x)
 
 
 class RecurrentNetwork(nn.Module):
