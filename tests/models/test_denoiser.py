@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from horizon_imagination.models.denoiser import Denoiser
+from horizon_imagination.models.layers import time_features
 from horizon_imagination.types import NO_ACTION
 
 BATCH, FRAMES, CHANNELS, SIZE, ACTIONS = 2, 5, 2, 4, 3
@@ -82,6 +83,18 @@ def test_no_action_has_an_embedding_of_its_own():
         assert (run(net, z, tau, other) - none).abs().max() > 1e-4
 
 
+def test_an_action_weighs_as_much_as_a_time_in_what_a_frame_is_told():
+    # Times are sinusoids: their features have mean square 1/2, and so a norm of sqrt(dim / 2).
+    torch.manual_seed(0)
+    net = Denoiser(
+        channels=CHANNELS, size=SIZE, num_actions=64, layers=1, heads=8, head_dim=64,
+        patch_size=2, mlp_ratio=1, prediction="velocity", action_tokens=False, normalize=False,
+    )  # fmt: skip
+    time = time_features(torch.rand(64), 512)
+    assert time.norm(dim=1).mean().item() == pytest.approx(16, rel=1e-3)
+    assert 0.5 < (net.action.weight.norm(dim=1).mean() / time.norm(dim=1).mean()).item() < 2
+
+
 def test_a_time_reaches_its_own_and_later_frames_only():
     net, (z, tau, actions) = make(), inputs()
     other = tau.clone()
@@ -93,8 +106,8 @@ def test_a_time_reaches_its_own_and_later_frames_only():
 @pytest.mark.parametrize("cuts", [(1,), (2,), (4,), (1, 2, 4), (1, 2, 3, 4)])
 @pytest.mark.parametrize("padding", [0, 1, 3])
 def test_frames_over_a_cache_equal_the_whole_sequence(cuts, padding):
-    net, (z, tau, actions) = make(), inputs()
-    real = None
+    net, (z, tau, actions) = make().double(), inputs()
+    z, tau, real = z.double(), tau.double(), None
     if padding:
         real = torch.ones(BATCH, FRAMES, dtype=torch.bool)
         real[0, :padding] = False
@@ -106,7 +119,7 @@ def test_frames_over_a_cache_equal_the_whole_sequence(cuts, padding):
         parts.append(run(net, *window, cache=cache, start=start, real=seen))
     shown = torch.ones(BATCH, FRAMES, dtype=torch.bool) if real is None else real
     difference = (torch.cat(parts, dim=1) - whole)[shown]
-    assert difference.abs().max() < 1e-5
+    assert difference.abs().max() < 1e-12
 
 
 def test_unsettled_frames_leave_no_trace_in_the_cache():

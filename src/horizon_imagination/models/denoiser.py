@@ -114,8 +114,9 @@ class Denoiser(nn.Module):
         self.statistics = LatentStatistics(channels, size) if normalize else None
         pixels = channels * patch_size**2
         self.embed = fan_in_init(nn.Linear(pixels, dim, bias=False))
-        self.action = nn.Embedding(num_actions + 1, dim)  # the last one: no action
-        nn.init.trunc_normal_(self.action.weight, std=dim**-0.5)
+        # As large as the sinusoids of the time it is added to: smaller ones drown in them, and the
+        # network ignores actions for thousands of steps. The last one stands for no action.
+        self.action = nn.Embedding(num_actions + 1, dim)
         self.action_token = nn.Embedding(num_actions + 1, dim) if action_tokens else None
         self.condition = nn.Sequential(
             nn.Linear(dim, dim), nn.SiLU(), nn.Linear(dim, dim, bias=False), nn.RMSNorm(dim)
