@@ -103,3 +103,17 @@ def test_on_a_terminal_the_panel_shows_stage_rate_and_time_left():
     said = narrate(display)
     assert "epoch 1/6" in said and "tokenizer" in said and "3/5" in said and "/s" in said
     assert display.live is None
+
+
+def test_a_world_model_that_ignores_actions_is_told_of_once_and_when_it_matters():
+    out = io.StringIO()
+    display = Display(Console(file=out, force_terminal=False, width=60))
+    deaf = {"world_model/action_gap": 0.001, "time/seconds": 1}
+    display.description = {"epochs": 6}
+    display.epoch(0, deaf)
+    assert "ignores actions" not in out.getvalue()  # nobody learns in it yet
+    display.epoch(1, deaf | {"controller/actor": 0.1, "world_model/action_gap": 0.2})
+    assert "ignores actions" not in out.getvalue()
+    for epoch in (2, 3):
+        display.epoch(epoch, deaf | {"controller/actor": 0.1})
+    assert out.getvalue().count("ignores actions so far (action gap 0.001)") == 1

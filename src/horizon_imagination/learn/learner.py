@@ -57,6 +57,8 @@ class Learner:
     """Groups by module name; each group's gradient is clipped on its own."""
     guard: Guard
     after_step: Callable[[], None] = lambda: None
+    examine: Callable[[], Metrics] = lambda: {}
+    """Figures that are worth a look after a stage of steps, not after each."""
     ranks: Ranks = Ranks()  # noqa: RUF009  (frozen)
     graphed: bool = False
     """Capture the step as a CUDA graph."""
@@ -107,8 +109,8 @@ class Learner:
         metrics = figures.metrics | {f"{n}_grad_norm": norm for n, norm in figures.norms.items()}
         return {f"{self.name}/{key}": value for key, value in metrics.items()}
 
-    def settle(self) -> None:
-        """Look at the losses so far and at the weights that the last step has left."""
+    def settle(self) -> Metrics:
+        """Look at the losses so far and at the weights that the last step has left; examine."""
         self.guard.check(now=True)
         for name, group in self.parameters.items():
             largest = torch._foreach_norm(group, math.inf) if group else []
@@ -117,6 +119,7 @@ class Learner:
                     f"{self.name}, step {self.steps - 1}: it left weights of the "
                     f"{name.replace('_', ' ')} that are not finite; the last snapshot is untouched"
                 )
+        return {f"{self.name}/{key}": value for key, value in self.examine().items()}
 
     def _gradients(self, batches: list[Any]) -> Figures:
         """Clipped gradients of the mean over the pieces of a batch."""

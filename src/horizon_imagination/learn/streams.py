@@ -5,18 +5,20 @@ import hashlib
 import torch
 from torch import Tensor
 
-PURPOSES = ("replay", "tokenizer", "world_model", "imagination", "collect")
+PURPOSES = ("replay", "tokenizer", "world_model", "imagination", "collect", "examine")
+ON_CPU = ("replay", "examine")
 
 
 class Streams:
     """Generators by purpose; drawing from one never moves another.
 
-    `replay` draws on the CPU, where the data are; the others on the device of the networks.
+    `replay` and `examine` draw on the CPU, where the data are; the others on the device of the
+    networks.
     """
 
     def __init__(self, seed: int, device: torch.device) -> None:
         self._generators = {
-            name: torch.Generator("cpu" if name == "replay" else device).manual_seed(
+            name: torch.Generator("cpu" if name in ON_CPU else device).manual_seed(
                 derive_seed(seed, name)
             )
             for name in PURPOSES
@@ -30,9 +32,10 @@ class Streams:
         return {name: generator.get_state() for name, generator in self._generators.items()}
 
     def restore(self, state: dict[str, Tensor]) -> None:
-        """Go back to a saved position."""
+        """Go back to a saved position; streams that were not there when it was saved begin anew."""
         for name, generator in self._generators.items():
-            generator.set_state(state[name])
+            if name in state:
+                generator.set_state(state[name])
 
 
 def derive_seed(seed: int, purpose: str) -> int:

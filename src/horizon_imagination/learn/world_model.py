@@ -84,10 +84,12 @@ def reward_terms(
         "end": Term((cross_entropy * led_to).sum(), count),
     }
     right = (end_logits.argmax(-1) == ended) & led_to
-    missed = (ended == 1) & led_to
+    real = (ended == 1) & led_to
     metrics = {
         "end_accuracy": ranks.mean(right.sum().float(), count),
-        "end_recall": ranks.mean((right & missed).sum().float(), missed.sum()),
+        # Counts, since most batches of long episodes have no end to foresee.
+        "ends": ranks.sum(real.sum().float()),
+        "ends_foreseen": ranks.sum((right & real).sum().float()),
     }
     return terms, metrics
 

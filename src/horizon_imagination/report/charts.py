@@ -36,6 +36,11 @@ def learning_charts(record: RunRecord) -> list[Chart]:
             ],
             x_label,
         ),
+        Chart(
+            "What a wrong action costs the denoiser (0: actions are ignored)",
+            [_line(record, "world_model/action_gap", "", 8)],
+            x_label,
+        ),
         Chart("Entropy of the policy", [_line(record, "controller/entropy", "", 3)], x_label),
         Chart(
             "Action changes while a frame is in flight",
@@ -48,10 +53,15 @@ def learning_charts(record: RunRecord) -> list[Chart]:
             x_label,
         ),
         Chart(
-            "Imagined ends",
+            "Share of imaginations that end",
+            [_line(record, "controller/ended", "", 6)],
+            x_label,
+        ),
+        Chart(
+            "Ends in a batch of real segments",
             [
-                _line(record, "controller/ended", "share of imaginations that end", 6),
-                _line(record, "world_model/end_recall", "real ends foreseen", 7),
+                _line(record, "world_model/ends", "real", 6),
+                _line(record, "world_model/ends_foreseen", "foreseen", 7),
             ],
             x_label,
         ),
@@ -103,6 +113,7 @@ def compare_charts(records: list[RunRecord]) -> list[Chart]:
         "controller/late_changes": "Share of actions changed once their frame is clean",
         "tokenizer/reconstruction": "Tokenizer loss",
         "world_model/denoiser": "Denoiser loss",
+        "world_model/action_gap": "What a wrong action costs the denoiser",
         "controller/critic": "Critic loss",
     }
     one_world = len({record.config.env.id for record in records}) == 1

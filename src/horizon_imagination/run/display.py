@@ -22,6 +22,7 @@ SHOWN = {
     "denoiser": "world_model/denoiser",
     "reward": "world_model/reward",
     "end": "world_model/end",
+    "action gap": "world_model/action_gap",
     "actor": "controller/actor",
     "critic": "controller/critic",
     "entropy": "controller/entropy",
@@ -29,6 +30,8 @@ SHOWN = {
 }
 """What the display calls a metric, and the metric."""
 RETURNS = ("return", "evaluation", "imagined")
+DEAF = 0.01
+"""An action gap below it: actions make no difference in imagination yet."""
 
 
 class Display(Watcher):
@@ -40,6 +43,7 @@ class Display(Watcher):
         self.pace = Pace([], 0)
         self.description: dict[str, Any] = {}
         self.latest: dict[str, float] = {}
+        self.said_deaf = False
         self.at, self.name, self.total, self.done, self.elapsed = 0, "", 0, 0, 0.0
 
     def start(self, description: dict[str, Any]) -> None:
@@ -72,6 +76,13 @@ class Display(Watcher):
         self.latest |= metrics
         if self.live is None:
             self._say(self._line(epoch, metrics))
+        gap = metrics.get("world_model/action_gap", DEAF)
+        if gap < DEAF and "controller/actor" in metrics and not self.said_deaf:
+            self.said_deaf = True
+            self._say(
+                f"the world model ignores actions so far (action gap {gap:.2g}): a policy cannot "
+                "learn in it yet; train it longer before the controller begins"
+            )
 
     def note(self, text: str) -> None:
         """A line above the panel."""

@@ -12,6 +12,7 @@ from horizon_imagination.device import autocast, to_device, uses_bfloat16
 from horizon_imagination.engine.dream import Start, left_padded
 from horizon_imagination.engine.fused import FusedDenoiser
 from horizon_imagination.kernels import fuse
+from horizon_imagination.learn.action_gap import action_gap
 from horizon_imagination.learn.controller import ControllerLoss
 from horizon_imagination.learn.guard import Guard
 from horizon_imagination.learn.latents import LatentCache
@@ -80,6 +81,7 @@ def make_learners(
         parameters=_groups(agent, ["denoiser", "reward"], frozen),
         guard=guard,
         after_step=agent.follow_denoiser if "denoiser" not in frozen else lambda: None,
+        examine=lambda: {"action_gap": _action_gap(agent, replay, latents, streams)},
         ranks=ranks,
         graphed=graphed(agent, ranks),
         generators=[streams["world_model"]],
@@ -170,10 +172,26 @@ def _in_precision(agent: Agent, loss):
     return run
 
 
+def _action_gap(agent: Agent, replay: Replay, latents: LatentCache, streams: Streams) -> Tensor:
+    """Of the weights that imagination uses."""
+    batch = agent.config.world_model.learner.batch_size
+    with autocast(agent.config.runtime, agent.device):
+        return action_gap(
+            agent.dreamer,
+            lambda: _experience(agent, replay, latents, streams, batch, "examine"),
+            streams["examine"],
+        )
+
+
 def _experience(
-    agent: Agent, replay: Replay, latents: LatentCache, streams: Streams, batch: int
+    agent: Agent,
+    replay: Replay,
+    latents: LatentCache,
+    streams: Streams,
+    batch: int,
+    stream: str = "replay",
 ) -> Experience:
-    rows = replay.segment_rows(batch, agent.config.world_model.segment_length, streams["replay"])
+    rows = replay.segment_rows(batch, agent.config.world_model.segment_length, streams[stream])
     steps = replay.gather_steps(*rows)
     move: dict[str, Tensor] = {
         name: to_device(value, agent.device) for name, value in steps._asdict().items()

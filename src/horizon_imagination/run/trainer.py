@@ -216,7 +216,7 @@ class Trainer:
             if fresh and step == min(UNTRAINED, steps) and IMAGINED in sums:
                 found = {"controller/untrained_return": float(sums[IMAGINED]) / step}
             self.watcher.step()
-        learner.settle()
+        found |= {name: float(value) for name, value in learner.settle().items()}
         found |= {name: float(value) / steps for name, value in sums.items()}
         return found | {f"time/{learner.name}": time.monotonic() - before}
 

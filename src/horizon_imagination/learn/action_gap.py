@@ -1,0 +1,56 @@
+"""Whether the denoiser listens to actions: what it costs to be told a wrong one.
+
+A world model that ignores actions can have a small loss and good pictures, and no policy can learn
+in it. This figure tells the two apart.
+"""
+
+from collections.abc import Callable
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from horizon_imagination.flow import interpolate, uniform_noise, velocity_error
+from horizon_imagination.learn.world_model import Experience
+from horizon_imagination.models.denoiser import Denoiser
+
+FRAMES = 32
+"""At least so many are asked about."""
+
+
+@torch.no_grad()
+def action_gap(
+    denoiser: Denoiser, sample: Callable[[], Experience], rng: torch.Generator
+) -> Float[Tensor, ""]:
+    """Error with a wrong action over the error with the true one, less 1.
+
+    Each segment is asked for one frame, all noise after clean frames; 0 means that it does not
+    matter what was done. All draws are the CPU's.
+    """
+    true, wrong, asked = 0.0, 0.0, 0
+    while asked < FRAMES:
+        batch = sample()
+        errors = _errors(denoiser, batch, rng)
+        true, wrong = true + errors[0], wrong + errors[1]
+        asked += len(batch.z)
+    return torch.as_tensor(wrong / true - 1)
+
+
+def _errors(
+    denoiser: Denoiser, batch: Experience, rng: torch.Generator
+) -> tuple[Float[Tensor, ""], Float[Tensor, ""]]:
+    (samples, length), device = batch.mask.shape, batch.z.device
+    rows, last = torch.arange(samples, device=device), batch.mask.sum(1) - 1
+    share = torch.rand(samples, generator=rng).to(device)
+    place = torch.minimum((1 + share * last).long(), last)
+    tau = (torch.arange(length, device=device) != place[:, None]).float()
+    noise = uniform_noise(*batch.z.shape, rng=rng).to(device)
+    offset = torch.randint(1, max(2, denoiser.num_actions), (samples,), generator=rng).to(device)
+    other = batch.prev_actions.clone()
+    other[rows, place] = (other[rows, place] + offset) % denoiser.num_actions
+    noisy, counted = interpolate(noise, batch.z, tau), last > 0
+    found = []
+    for actions in (batch.prev_actions, other):
+        error = velocity_error(denoiser(noisy, tau, actions).float(), noise, batch.z)
+        found.append((error[rows, place] * counted).sum())
+    return found[0], found[1]
