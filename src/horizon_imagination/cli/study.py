@@ -7,6 +7,7 @@ from horizon_imagination.errors import UsageError
 
 STUDIES: dict[str, tuple[str, str]] = {
     "actions": ("study_actions", "how often actions change, against the theoretical bound"),
+    "controller": ("study_controller", "a run's controller with the game itself as its dream"),
     "imagination": ("study_imagination", "a film strip of imagination in a solved world"),
     "quality": ("study_quality", "FVD and MSE of generated videos by budget and decay horizon"),
 }
