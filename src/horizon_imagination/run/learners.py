@@ -61,7 +61,35 @@ def make_learners(
         rng=streams["imagination"],
         ranks=ranks,
     )
-    world_model = Learner(
+    world_model = _world_model(agent, replay, latents, streams, guard, frozen, ranks)
+    controller = Learner(
+        "controller",
+        cfg.controller.learner,
+        sample=lambda n: _start(agent, replay, latents, streams, n),
+        loss=_in_precision(agent, controller_loss),
+        parameters=_groups(agent, ["actor", "critic"], frozen),
+        guard=guard,
+        ranks=ranks,
+        graphed=graphed(agent, ranks),
+        generators=[streams["imagination"]],
+    )
+    tokenizer = None
+    if "tokenizer" not in frozen:
+        tokenizer = _tokenizer(agent, replay, streams, guard, ranks)
+    return Learners(tokenizer, world_model, controller, controller_loss)
+
+
+def _world_model(
+    agent: Agent,
+    replay: Replay,
+    latents: LatentCache,
+    streams: Streams,
+    guard: Guard,
+    frozen: frozenset[str],
+    ranks: Ranks,
+) -> Learner:
+    cfg = agent.config
+    return Learner(
         "world_model",
         cfg.world_model.learner,
         sample=lambda n: _experience(agent, replay, latents, streams, n),
@@ -86,21 +114,6 @@ def make_learners(
         graphed=graphed(agent, ranks),
         generators=[streams["world_model"]],
     )
-    controller = Learner(
-        "controller",
-        cfg.controller.learner,
-        sample=lambda n: _start(agent, replay, latents, streams, n),
-        loss=_in_precision(agent, controller_loss),
-        parameters=_groups(agent, ["actor", "critic"], frozen),
-        guard=guard,
-        ranks=ranks,
-        graphed=graphed(agent, ranks),
-        generators=[streams["imagination"]],
-    )
-    tokenizer = None
-    if "tokenizer" not in frozen:
-        tokenizer = _tokenizer(agent, replay, streams, guard, ranks)
-    return Learners(tokenizer, world_model, controller, controller_loss)
 
 
 def _tokenizer(
