@@ -117,6 +117,7 @@ class Denoiser(nn.Module):
         # As large as the sinusoids of the time it is added to: smaller ones drown in them, and the
         # network ignores actions for thousands of steps. The last one stands for no action.
         self.action = nn.Embedding(num_actions + 1, dim)
+        nn.init.normal_(self.action.weight, std=0.5**0.5)
         self.action_token = nn.Embedding(num_actions + 1, dim) if action_tokens else None
         self.condition = nn.Sequential(
             nn.Linear(dim, dim), nn.SiLU(), nn.Linear(dim, dim, bias=False), nn.RMSNorm(dim)
