@@ -113,8 +113,9 @@ class Learner:
         """Look at the losses so far and at the weights that the last step has left; examine."""
         self.guard.check(now=True)
         for name, group in self.parameters.items():
-            largest = torch._foreach_norm(group, math.inf) if group else []
-            if largest and not torch.stack(largest).isfinite().all():
+            with torch.no_grad():
+                largest = nn.utils.get_total_norm(group, math.inf)
+            if not largest.isfinite():
                 raise NotFiniteError(
                     f"{self.name}, step {self.steps - 1}: it left weights of the "
                     f"{name.replace('_', ' ')} that are not finite; the last snapshot is untouched"

@@ -131,13 +131,13 @@ class Head(nn.Linear):
     """A linear layer in the precision of its weights: a symlog value of 5 is 147, and in bfloat16
     its neighbours are 143 and 152."""
 
-    def forward(self, x: Float[Tensor, "*rest hidden"]) -> Float[Tensor, "*rest output"]:
+    def forward(self, input: Float[Tensor, "*rest hidden"]) -> Float[Tensor, "*rest output"]:
         """In full, whatever the precision around it."""
-        x = x.to(self.weight.dtype)
-        if x.is_meta:  # a device that autocast does not know; only sizes are asked for
-            return super().forward(x)
-        with torch.autocast(x.device.type, enabled=False):
-            return super().forward(x)
+        input = input.to(self.weight.dtype)
+        if input.is_meta:  # a device that autocast does not know; only sizes are asked for
+            return super().forward(input)
+        with torch.autocast(input.device.type, enabled=False):
+            return super().forward(input)
 
 
 class RecurrentNetwork(nn.Module):
