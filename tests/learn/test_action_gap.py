@@ -72,6 +72,11 @@ def test_one_frame_of_noise_is_asked_for_after_clean_ones_and_never_padding():
         assert (told[tau == 0] >= 0).all()
 
 
+def test_without_a_second_frame_there_is_no_gap():
+    batch = experience(rows=1, short=1)
+    assert action_gap(Told(0.1), lambda: batch, rng()) == 0
+
+
 def test_segments_of_one_frame_count_for_nothing():
     short = experience(short=1)
     model = Told(0.1)

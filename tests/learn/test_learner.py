@@ -9,6 +9,7 @@ from safetensors.torch import load_file
 
 from horizon_imagination.learn.guard import Guard, NotFiniteError
 from horizon_imagination.learn.learner import Learner, Losses, Term, learning_rate, sum_terms
+from horizon_imagination.learn.streams import Streams
 
 
 def squares(parameter, guard, cfg, sample, name="net"):
@@ -195,3 +196,23 @@ def test_a_batch_of_many_tensors_is_saved_by_name(tmp_path):
         guard.check()
     saved = load_file(tmp_path / "not-finite-world_model-0.safetensors")
     assert set(saved) == {f"batch.{name}" for name in batch._fields}
+
+
+def test_a_stream_that_an_old_snapshot_does_not_know_begins_anew():
+    old, fresh = Streams(3, torch.device("cpu")), Streams(3, torch.device("cpu"))
+    for purpose in ("replay", "examine"):
+        torch.rand(5, generator=old[purpose])
+    state = old.state()
+    del state["examine"]
+    fresh.restore(state)
+    again = Streams(3, torch.device("cpu"))
+    for purpose, like in (("replay", old), ("examine", again)):
+        assert torch.equal(
+            torch.rand(4, generator=fresh[purpose]), torch.rand(4, generator=like[purpose])
+        )
+
+
+def test_what_a_stage_examines_bears_the_learners_name(tmp_path):
+    made = squares(torch.nn.Parameter(torch.ones(2)), Guard(tmp_path, 1), learner(), torch.ones)
+    made.examine = lambda: {"seen": torch.tensor(2.0)}
+    assert made.settle() == {"squares/seen": 2.0}

@@ -22,7 +22,7 @@ from horizon_imagination.studies.controller import PlayedLoss, Remembering, play
 def setting(trained, tmp_path):
     """A loss over catch, thirty steps of random play, and contexts of them."""
     agent = Agent.load(trained, "cpu")
-    config = played_config(agent.config)
+    config = played_config(agent.config, agent.config.controller)
     env = Remembering(make_env(config.env, seed=0))
     store = Store.create(tmp_path / "replay", (3, 32, 32), 3, "catch")
     rng = np.random.default_rng(0)
@@ -87,7 +87,8 @@ def test_the_loss_has_a_gradient_for_actor_and_critic(setting):
 def test_the_command_writes_lines_a_figure_and_json(trained, tmp_path, command):
     out = tmp_path / "study"
     line = f"study controller {trained} --epochs 2 --initial 40 --device cpu --out {out}"
-    status, said, _ = command(f"{line} --controller.shared-encoder")
+    flags = "--controller.shared-encoder --controller.learner.micro-batches 2"
+    status, said, _ = command(f"{line} {flags}")
     assert status == 0
     found = json.loads(said.splitlines()[-1])
     assert found["epochs"] == 2 and len(found["game"]) == len(found["dreams"]) == 2

@@ -51,7 +51,7 @@ def main(argv: list[str]) -> int | None:
     # Parsed once more: what no flag names is as in the run.
     default = replace(args, controller=source.config.controller)
     args = parse(Arguments, argv, prog=prog, default=default)
-    config = replace(played_config(source.config), controller=args.controller, seed=args.seed)
+    config = replace(played_config(source.config, args.controller), seed=args.seed)
     report = Report(output_folder(args.out), args.run)
     _train(source, config, report, args)
     print("\n".join(report.finish()))

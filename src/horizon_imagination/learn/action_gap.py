@@ -16,6 +16,8 @@ from horizon_imagination.models.denoiser import Denoiser
 
 FRAMES = 32
 """At least so many are asked about."""
+TINY = 1e-12
+"""In the place of no error: where no segment has a second frame, there is no gap."""
 
 
 @torch.no_grad()
@@ -27,13 +29,13 @@ def action_gap(
     Each segment is asked for one frame, all noise after clean frames; 0 means that it does not
     matter what was done. All draws are the CPU's.
     """
-    true, wrong, asked = 0.0, 0.0, 0
+    errors, asked = [], 0
     while asked < FRAMES:
         batch = sample()
-        errors = _errors(denoiser, batch, rng)
-        true, wrong = true + errors[0], wrong + errors[1]
+        errors.append(torch.stack(_errors(denoiser, batch, rng)))
         asked += len(batch.z)
-    return torch.as_tensor(wrong / true - 1)
+    true, wrong = torch.stack(errors).sum(0)
+    return (wrong - true) / true.clamp(min=TINY)
 
 
 def _errors(

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from horizon_imagination.agent import Agent
 from horizon_imagination.data import Replay
+from horizon_imagination.data.replay import Rows
 from horizon_imagination.device import autocast, to_device, uses_bfloat16
 from horizon_imagination.engine.dream import Start, left_padded
 from horizon_imagination.engine.fused import FusedDenoiser
@@ -216,6 +217,11 @@ def _start(
     agent: Agent, replay: Replay, latents: LatentCache, streams: Streams, batch: int
 ) -> Start:
     rows = replay.context_rows(batch, agent.config.controller.context, streams["replay"])
+    return start_at(agent, replay, latents, rows)
+
+
+def start_at(agent: Agent, replay: Replay, latents: LatentCache, rows: Rows) -> Start:
+    """The contexts at these rows of the replay, as imagination begins from them."""
     steps = replay.gather_steps(*rows)
     with torch.no_grad():
         return left_padded(

@@ -18,9 +18,9 @@ from torch import Tensor
 
 from horizon_imagination.agent import Agent
 from horizon_imagination.collect import Collector
-from horizon_imagination.config import Config
+from horizon_imagination.config import Config, ControllerConfig
 from horizon_imagination.data import Replay, Store
-from horizon_imagination.engine.dream import Start, left_padded
+from horizon_imagination.engine.dream import Start
 from horizon_imagination.envs import make_env
 from horizon_imagination.envs.state import State, restore, snapshot
 from horizon_imagination.errors import UsageError
@@ -31,7 +31,7 @@ from horizon_imagination.learn.latents import LatentCache
 from horizon_imagination.learn.streams import Streams
 from horizon_imagination.models.recurrent import State as ActorState
 from horizon_imagination.returns import until_first_end
-from horizon_imagination.run.learners import make_learners
+from horizon_imagination.run.learners import make_learners, start_at
 
 
 class Remembering(gymnasium.Wrapper):
@@ -124,12 +124,14 @@ class PlayedLoss(ControllerLoss):
         return logits[:, -1].softmax(-1), states.at(-1)
 
 
-def played_config(run: Config) -> Config:
-    """The run's config with frames one after the other, as a world shows them, and no graphs."""
+def played_config(run: Config, controller: ControllerConfig) -> Config:
+    """The run's config with this controller: frames one after the other, as a world shows them, a
+    batch in one piece, as many worlds as it has trajectories, and no graphs."""
     horizon = run.imagination.horizon
     return replace(
         run,
-        imagination=replace(run.imagination, budget=horizon, decay_horizon=1.0, engine="window"),
+        imagination=replace(run.imagination, budget=horizon, decay_horizon=1.0),
+        controller=replace(controller, learner=replace(controller.learner, micro_batches=1)),
         runtime=replace(run.runtime, graphs=False),
     )
 
@@ -149,7 +151,8 @@ def train(
     replay, streams = Replay(store, config.replay), Streams(config.seed, device)
     latents = LatentCache(store, agent.encode, device)
     collector = Collector(env, store, replay, agent, streams["collect"])
-    learner = make_learners(agent, replay, latents, streams, Guard(folder, every=1)).controller
+    guard, frozen = Guard(folder, every=1), frozenset({"tokenizer"})
+    learner = make_learners(agent, replay, latents, streams, guard, frozen).controller
     loss = PlayedLoss(
         agent.actor, agent.critic, agent.denoiser, agent.reward, cfg, config.imagination,
         streams["imagination"], agent=agent, states=env.states,
@@ -159,20 +162,23 @@ def train(
     def sample(count: int) -> Start:
         rows = replay.context_rows(count, cfg.context, streams["replay"])
         loss.rows = rows.rows.amax(1).tolist()
-        action = replay.gather_steps(*rows).action.to(device)
-        return left_padded(latents.gather(*rows), action, rows.mask.to(device))
+        return start_at(agent, replay, latents, rows)
 
     learner.loss, learner.sample = loss, sample
-    collector.collect(initial, trained=False)
-    steps = cfg.learner.steps_per_epoch
-    for epoch in range(epochs):
-        seen = collector.collect(config.training.collect_steps, trained=epoch > 0)
-        latents.refresh()
-        sums: dict[str, float] = {}
-        for _ in range(steps):
-            for name, value in learner.step().items():
-                sums[name] = sums.get(name, 0.0) + float(value) / steps
-        if seen.returns:
-            sums["env/return"] = sum(seen.returns) / len(seen.returns)
-        yield {"epoch": epoch, **sums}
-    store.close()
+    try:
+        collector.collect(initial, trained=False)
+        steps = cfg.learner.steps_per_epoch
+        for epoch in range(epochs):
+            seen = collector.collect(config.training.collect_steps, trained=epoch > 0)
+            latents.refresh()
+            sums: dict[str, float] = {}
+            for _ in range(steps):
+                for name, value in learner.step().items():
+                    sums[name] = sums.get(name, 0.0) + float(value) / steps
+            if seen.returns:
+                sums["env/return"] = sum(seen.returns) / len(seen.returns)
+            yield {"epoch": epoch, **sums}
+    finally:
+        store.close()
+        for world in (env, *loss.worlds):
+            world.close()

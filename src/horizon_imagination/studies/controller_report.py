@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from horizon_imagination.report.records import read_record
 from horizon_imagination.studies.results import (
     PALETTE,
     provenance,
@@ -22,7 +23,7 @@ class Report:
     def __init__(self, folder: Path, run: Path) -> None:
         self.folder = folder
         self.epochs: list[dict[str, float]] = []
-        self.dreamed = dreamed_returns(run)
+        self.dreamed: list[float] = read_record(run).series(IMAGINED)[1].tolist()
 
     def add(self, figures: dict[str, float]) -> str:
         """Keep an epoch on disk; a line for people."""
@@ -77,13 +78,3 @@ class Report:
         axes.grid(alpha=0.3)
         axes.legend(frameon=False)
         save_figure(figure, path)
-
-
-def dreamed_returns(run: Path) -> list[float]:
-    """The imagined returns that the run has logged, by epoch of its controller."""
-    for folder in (run, *run.parents[:2]):
-        path = folder / "metrics.jsonl"
-        if path.exists():
-            lines = (json.loads(line) for line in path.read_text(encoding="utf-8").splitlines())
-            return [line[IMAGINED] for line in lines if IMAGINED in line]
-    return []
