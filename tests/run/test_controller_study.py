@@ -9,6 +9,7 @@ import torch
 from einops import rearrange
 
 from horizon_imagination.agent import Agent
+from horizon_imagination.cli.study_controller import main
 from horizon_imagination.data import Replay, Store
 from horizon_imagination.engine.dream import left_padded
 from horizon_imagination.envs import make_env
@@ -99,7 +100,24 @@ def test_the_command_writes_lines_a_figure_and_json(trained, tmp_path, command):
     dreamed = [x["controller/imagined_return"] for x in logged if "controller/actor" in x]
     assert found["dreams"] == dreamed[:2]
     assert (out / "controller.png").stat().st_size > 1000
+    assert lines[-1]["controller/sight"] >= 0
     assert command(f"study controller {trained} --epochs 0")[0] == 2
+    status, _, complaint = command(f"{line} --controller.learner.steps-per-epoch 0")
+    assert status == 2 and "steps-per-epoch" in complaint
+
+
+def test_an_interrupt_closes_the_replay_before_its_folder_goes(trained, tmp_path, monkeypatch):
+    order = []
+    monkeypatch.setattr(Store, "close", lambda self: order.append(self.folder.exists()))
+
+    def interrupt(self, figures):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("horizon_imagination.studies.controller_report.Report.add", interrupt)
+    line = f"{trained} --epochs 2 --initial 40 --device cpu --out {tmp_path / 'study'}"
+    with pytest.raises(KeyboardInterrupt):
+        main(line.split())
+    assert order and all(order)
 
 
 def test_an_environment_without_a_past_is_refused():

@@ -51,6 +51,11 @@ def main(argv: list[str]) -> int | None:
     # Parsed once more: what no flag names is as in the run.
     default = replace(args, controller=source.config.controller)
     args = parse(Arguments, argv, prog=prog, default=default)
+    if args.controller.learner.steps_per_epoch < 1:
+        raise UsageError(
+            "the controller learns nothing with --controller.learner.steps-per-epoch 0; "
+            "say how many updates an epoch has"
+        )
     config = replace(played_config(source.config, args.controller), seed=args.seed)
     report = Report(output_folder(args.out), args.run)
     _train(source, config, report, args)
@@ -60,14 +65,17 @@ def main(argv: list[str]) -> int | None:
 
 
 def _train(source, config, report, args: Arguments) -> None:
+    from contextlib import closing
     from tempfile import TemporaryDirectory
 
     from horizon_imagination.run.display import clock
     from horizon_imagination.studies.controller import train
 
     begun = time.monotonic()
-    with TemporaryDirectory(prefix="horizon-controller-") as folder:
-        epochs = train(source, config, Path(folder), epochs=args.epochs, initial=args.initial)
+    with (
+        TemporaryDirectory(prefix="horizon-controller-") as folder,
+        closing(train(source, config, Path(folder), args.epochs, args.initial)) as epochs,
+    ):
         for done, figures in enumerate(epochs, start=1):
             left = (time.monotonic() - begun) / done * (args.epochs - done)
             print(f"{report.add(figures)}, left about {clock(left)}", flush=True)

@@ -5,7 +5,7 @@ every imagined trajectory is played by the real environment, restored to the sta
 context ends. A controller that learns here and not in its run is let down by its world model.
 """
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -137,8 +137,8 @@ def played_config(run: Config, controller: ControllerConfig) -> Config:
 
 
 def train(
-    source: Agent, config: Config, folder: Path, *, epochs: int, initial: int
-) -> Iterator[dict[str, float]]:
+    source: Agent, config: Config, folder: Path, epochs: int, initial: int
+) -> Generator[dict[str, float], None, None]:
     """Collect and learn in turn with the tokenizer of `source`; the figures of every epoch."""
     device, cfg = source.device, config.controller
     torch.manual_seed(config.seed)
