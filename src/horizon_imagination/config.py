@@ -187,7 +187,7 @@ class ControllerConfig:
     return_scale_decay: float = 0.005
     actor_bias: tuple[float, ...] = ()
     """Prior of the actor's output bias, one number per action."""
-    network: RecurrentConfig = RecurrentConfig()
+    network: RecurrentConfig = RecurrentConfig(normalize=True)
     learner: LearnerConfig = LearnerConfig(batch_size=30, steps_per_epoch=50, first_epoch=40)
 
 

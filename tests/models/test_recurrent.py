@@ -1,8 +1,11 @@
 """Actor, critic and reward model: the LSTM, its padding, times and priors."""
 
+import dataclasses
+
 import pytest
 import torch
 
+from horizon_imagination.config import ControllerConfig
 from horizon_imagination.models.actor_critic import Actor, Critic
 from horizon_imagination.models.recurrent import LSTM, State
 from horizon_imagination.models.reward import RewardModel
@@ -82,6 +85,31 @@ def test_the_actor_hears_the_time_unless_told_not_to():
     assert (with_tau(z, noisy)[0] - with_tau(z)[0]).abs().max() > 1e-3
     assert torch.equal(without(z, noisy)[0], without(z)[0])
     assert torch.equal(with_tau(z, torch.ones(2, 5))[0], with_tau(z)[0])  # default: clean
+
+
+def test_clean_frames_are_told_nothing_of_noise():
+    actor = make_actor()
+    z, clean, half = latents(), torch.ones(2, 5), torch.full((2, 5), 0.5)
+    before = actor(z, clean)[0], actor(z, half)[0]
+    with torch.no_grad():
+        actor.encoder.tau.weight.mul_(3)
+    assert torch.equal(before[0], actor(z, clean)[0])
+    assert not torch.allclose(before[1], actor(z, half)[0])
+
+
+def test_a_new_actor_of_the_paper_sees_small_changes_of_a_static_scene():
+    """Without statistics the scene is a constant 25 times as large as what moves in it."""
+    torch.manual_seed(0)
+    network = dataclasses.asdict(ControllerConfig().network)
+    actor = Actor(channels=16, size=8, outputs=8, use_tau=True, **network)
+    scene = torch.rand(16, 8, 8) * 1.6 - 0.8
+    z = scene + 0.15 * torch.randn(8, 12, 16, 8, 8)
+    if actor.encoder.statistics:
+        actor.encoder.statistics.update(z, torch.ones(8, 12, dtype=torch.bool))
+    with torch.no_grad():
+        h = actor(z)[1].h[:, 4:].flatten(0, 1)
+    constant, moving = h.mean(0).norm(), (h - h.mean(0)).norm(dim=-1).mean()
+    assert moving > constant / 3
 
 
 def test_the_critic_and_the_reward_model_hear_no_time():

@@ -117,3 +117,17 @@ def test_a_world_model_that_ignores_actions_is_told_of_once_and_when_it_matters(
     for epoch in (2, 3):
         display.epoch(epoch, deaf | {"controller/actor": 0.1})
     assert out.getvalue().count("ignores actions so far (action gap 0.001)") == 1
+
+
+@pytest.mark.parametrize("sight, told", [(1e-5, 1), (0.3, 0)])
+def test_a_policy_that_stays_blind_is_told_of_once(sight, told):
+    out = io.StringIO()
+    display = Display(Console(file=out, force_terminal=False, width=60))
+    display.description = {"epochs": 30}
+    figures = {"controller/sight": sight, "time/seconds": 1}
+    for epoch in range(9):
+        display.epoch(epoch, figures)
+    assert "whatever it sees" not in out.getvalue()  # it may yet open its eyes
+    for epoch in range(9, 20):
+        display.epoch(epoch, figures)
+    assert out.getvalue().count("does the same whatever it sees (sight 1e-05 nats") == told

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import torch
 from einops import rearrange
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor
 
 from horizon_imagination.config import ControllerConfig, ImaginationConfig
@@ -167,7 +167,21 @@ class ControllerLoss:
             "actor": Term(-(gain * counted).sum(), count),
             "entropy": Term((entropy * counted).sum(), count, -self.config.entropy_weight),
         }
-        return terms, {n: self.ranks.mean(term.total, term.count) for n, term in terms.items()}
+        metrics = {n: self.ranks.mean(term.total, term.count) for n, term in terms.items()}
+        clean = slice(plan.num_clean)
+        metrics["sight"] = self.sight(log_probs[clean].detach(), counted[clean])
+        return terms, metrics
+
+    def sight(
+        self, log_probs: Float[Tensor, "entry batch action"], counted: Bool[Tensor, "entry batch"]
+    ) -> Float[Tensor, ""]:
+        """How far the action depends on what is seen, in nats: the entropy of the mean policy minus
+        the mean entropy. A policy that does the same in every state has 0."""
+        probs, weight = log_probs.exp(), rearrange(counted.to(log_probs), "entry b -> entry b 1")
+        count = counted.sum()
+        mean = self.ranks.mean((probs * weight).sum((0, 1)), count.expand(probs.shape[-1]))
+        each = self.ranks.mean(-(probs * log_probs * weight).sum(), count)
+        return torch.special.entr(mean).sum() - each
 
     def figures(
         self, imagined: Imagined, outcome: Outcome, returns: Scalars, values: Tensor

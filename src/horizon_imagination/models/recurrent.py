@@ -43,6 +43,13 @@ class States(NamedTuple):
         return State(self.h[:, time], self.c[:, time])
 
 
+def noise_features(tau: Times) -> Float[Tensor, "batch time features"]:
+    """Time features minus those of a clean frame, so that clean frames have none: a vector that is
+    the same in every state drowns what is seen, and is learned much faster."""
+    clean = time_features(torch.ones_like(tau), TIME_FEATURES)
+    return time_features(tau, TIME_FEATURES) - clean
+
+
 class FrameEncoder(nn.Module):
     """One residual block, a reduction, a projection: a vector per latent frame."""
 
@@ -80,7 +87,7 @@ class FrameEncoder(nn.Module):
         flat, shape = pack([z], "* c h w")
         x = unpack(self.project(self.cnn(flat)), shape, "* d")[0]
         if self.tau is not None:
-            x = x + self.tau(time_features(tau, TIME_FEATURES).to(x.dtype))
+            x = x + self.tau(noise_features(tau).to(x.dtype))
         return F.silu(x)
 
 

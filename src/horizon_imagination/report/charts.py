@@ -43,6 +43,11 @@ def learning_charts(record: RunRecord) -> list[Chart]:
         ),
         Chart("Entropy of the policy", [_line(record, "controller/entropy", "", 3)], x_label),
         Chart(
+            "How far actions depend on what is seen, in nats (0: the policy is blind)",
+            [_line(record, "controller/sight", "", 9)],
+            x_label,
+        ),
+        Chart(
             "Action changes while a frame is in flight",
             [_line(record, "controller/action_changes", "", 4)],
             x_label,
@@ -113,6 +118,7 @@ def compare_charts(records: list[RunRecord]) -> list[Chart]:
         "controller/late_changes": "Share of actions changed once their frame is clean",
         "tokenizer/reconstruction": "Tokenizer loss",
         "world_model/denoiser": "Denoiser loss",
+        "controller/sight": "How far actions depend on what is seen",
         "world_model/action_gap": "What a wrong action costs the denoiser",
         "controller/critic": "Critic loss",
     }

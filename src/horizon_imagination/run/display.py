@@ -26,12 +26,15 @@ SHOWN = {
     "actor": "controller/actor",
     "critic": "controller/critic",
     "entropy": "controller/entropy",
+    "sight": "controller/sight",
     "late changes": "controller/late_changes",
 }
 """What the display calls a metric, and the metric."""
 RETURNS = ("return", "evaluation", "imagined")
 DEAF = 0.01
 """An action gap below it: actions make no difference in imagination yet."""
+BLIND, PATIENCE = 1e-3, 10
+"""A sight below it after so many epochs of the controller: it does the same whatever it sees."""
 
 
 class Display(Watcher):
@@ -43,7 +46,7 @@ class Display(Watcher):
         self.pace = Pace([], 0)
         self.description: dict[str, Any] = {}
         self.latest: dict[str, float] = {}
-        self.said_deaf = False
+        self.said_deaf, self.controlled = False, 0
         self.at, self.name, self.total, self.done, self.elapsed = 0, "", 0, 0, 0.0
 
     def start(self, description: dict[str, Any]) -> None:
@@ -82,6 +85,13 @@ class Display(Watcher):
             self._say(
                 f"the world model ignores actions so far (action gap {gap:.2g}): a policy cannot "
                 "learn in it yet; train it longer before the controller begins"
+            )
+        self.controlled += "controller/sight" in metrics
+        sight = metrics.get("controller/sight", BLIND)
+        if self.controlled == PATIENCE and sight < BLIND:
+            self._say(
+                f"the policy does the same whatever it sees (sight {sight:.2g} nats after "
+                f"{PATIENCE} epochs); without --controller.network.normalize that is no surprise"
             )
 
     def note(self, text: str) -> None:
