@@ -59,4 +59,6 @@ def test_the_shape_of_the_transformer(agent):
 
 def test_no_weight_is_counted_twice_or_missing(agent):
     stored = sum(x.numel() for x in agent.weights().values())
-    assert stored == count(*agent.networks().values())
+    statistics = [b.numel() for network in agent.networks().values() for b in network.buffers()]
+    assert stored == count(*agent.networks().values()) + sum(statistics)
+    assert sum(statistics) == 2 * (16 * 8 * 8 + 16 + 1), "mean, deviation, count: actor and critic"

@@ -37,13 +37,13 @@ def learning_charts(record: RunRecord) -> list[Chart]:
             x_label,
         ),
         Chart(
-            "What a wrong action costs the denoiser (0: actions are ignored)",
+            "What a wrong action costs the denoiser",
             [_line(record, "world_model/action_gap", "", 8)],
             x_label,
         ),
         Chart("Entropy of the policy", [_line(record, "controller/entropy", "", 3)], x_label),
         Chart(
-            "How far actions depend on what is seen, in nats (0: the policy is blind)",
+            "How far actions depend on what is seen (nats)",
             [_line(record, "controller/sight", "", 9)],
             x_label,
         ),
