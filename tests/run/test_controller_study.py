@@ -100,7 +100,7 @@ def test_the_command_writes_lines_a_figure_and_json(trained, tmp_path, command):
     dreamed = [x["controller/imagined_return"] for x in logged if "controller/actor" in x]
     assert found["dreams"] == dreamed[:2]
     assert (out / "controller.png").stat().st_size > 1000
-    assert lines[-1]["controller/sight"] >= 0
+    assert lines[-1]["controller/sight"] > -1e-6
     assert command(f"study controller {trained} --epochs 0")[0] == 2
     status, _, complaint = command(f"{line} --controller.learner.steps-per-epoch 0")
     assert status == 2 and "steps-per-epoch" in complaint

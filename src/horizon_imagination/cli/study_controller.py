@@ -2,6 +2,7 @@
 
 import json
 import time
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -65,7 +66,6 @@ def main(argv: list[str]) -> int | None:
 
 
 def _train(source, config, report, args: Arguments) -> None:
-    from contextlib import closing
     from tempfile import TemporaryDirectory
 
     from horizon_imagination.run.display import clock

@@ -169,19 +169,21 @@ class ControllerLoss:
         }
         metrics = {n: self.ranks.mean(term.total, term.count) for n, term in terms.items()}
         clean = slice(plan.num_clean)
-        metrics["sight"] = self.sight(log_probs[clean].detach(), counted[clean])
+        seen = log_probs[clean].detach().exp(), entropy[clean].detach(), counted[clean]
+        metrics["sight"] = self.sight(*seen)
         return terms, metrics
 
     def sight(
-        self, log_probs: Float[Tensor, "entry batch action"], counted: Bool[Tensor, "entry batch"]
+        self,
+        probs: Float[Tensor, "entry batch action"],
+        entropy: Float[Tensor, "entry batch"],
+        counted: Bool[Tensor, "entry batch"],
     ) -> Float[Tensor, ""]:
         """How far the action depends on what is seen, in nats: the entropy of the mean policy minus
         the mean entropy. A policy that does the same in every state has 0."""
-        probs, weight = log_probs.exp(), rearrange(counted.to(log_probs), "entry b -> entry b 1")
-        count = counted.sum()
+        count, weight = counted.sum(), rearrange(counted.to(probs), "entry b -> entry b 1")
         mean = self.ranks.mean((probs * weight).sum((0, 1)), count.expand(probs.shape[-1]))
-        each = self.ranks.mean(-(probs * log_probs * weight).sum(), count)
-        return torch.special.entr(mean).sum() - each
+        return torch.special.entr(mean).sum() - self.ranks.mean((entropy * counted).sum(), count)
 
     def figures(
         self, imagined: Imagined, outcome: Outcome, returns: Scalars, values: Tensor

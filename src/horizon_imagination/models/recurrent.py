@@ -45,9 +45,8 @@ class States(NamedTuple):
 
 def noise_features(tau: Times) -> Float[Tensor, "batch time features"]:
     """Time features minus those of a clean frame, so that clean frames have none: a vector that is
-    the same in every state drowns what is seen, and is learned much faster."""
-    clean = time_features(torch.ones_like(tau), TIME_FEATURES)
-    return time_features(tau, TIME_FEATURES) - clean
+    the same in every state drowns what is seen."""
+    return time_features(tau, TIME_FEATURES) - time_features(tau.new_ones(()), TIME_FEATURES)
 
 
 class FrameEncoder(nn.Module):
