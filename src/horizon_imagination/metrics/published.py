@@ -19,6 +19,8 @@ from numpy.typing import NDArray
 from horizon_imagination.errors import UsageError
 
 DATA = "published_scores.csv.gz"
+WINDOW = 10_000
+"""Steps over which a training return is averaged."""
 
 
 @dataclass(frozen=True)
@@ -75,19 +77,21 @@ def published_curve(env_id: str, config: str) -> dict[int, Curve]:
     return published_scores()[env_id, config]
 
 
+def recent_return(curve: Curve, step: int, window: int = WINDOW) -> float | None:
+    """The mean of a curve's points in (step - window, step], or none if it has none there."""
+    recent = (curve.steps > step - window) & (curve.steps <= step)
+    return float(curve.returns[recent].mean()) if recent.any() else None
+
+
 def published_at(
-    env_id: str, config: str, step: int, window: int = 10_000
+    env_id: str, config: str, step: int, window: int = WINDOW
 ) -> PublishedPoint | None:
     """What the published runs had reached at a step, or none if no episode had ended by then.
 
-    A seed counts with the mean of its points in (step - window, step]; mean and (population)
-    deviation are taken over seeds.
+    Every seed counts with its recent return; mean and (population) deviation are over seeds.
     """
-    means = []
-    for curve in published_curve(env_id, config).values():
-        recent = (curve.steps > step - window) & (curve.steps <= step)
-        if recent.any():
-            means.append(curve.returns[recent].mean())
+    curves = published_curve(env_id, config).values()
+    means = [m for c in curves if (m := recent_return(c, step, window)) is not None]
     if not means:
         return None
     return PublishedPoint(float(np.mean(means)), float(np.std(means)), len(means))

@@ -1,5 +1,6 @@
 """Which curves a report shows, for one run and for several."""
 
+from horizon_imagination.report.beside_published import published_lines
 from horizon_imagination.report.curves import PALETTE, Chart, Line
 from horizon_imagination.report.records import RunRecord
 
@@ -22,6 +23,7 @@ def learning_charts(record: RunRecord) -> list[Chart]:
         Chart(
             "Return",
             [
+                *published_lines(record, window),
                 _line(record, RETURN, "training", 0, smooth=window),
                 _line(record, EVALUATION, "evaluation", 1, marker="o"),
             ],

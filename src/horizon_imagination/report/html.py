@@ -7,6 +7,7 @@ import torch
 
 from horizon_imagination.errors import UsageError
 from horizon_imagination.report import page
+from horizon_imagination.report.beside_published import published_numbers
 from horizon_imagination.report.charts import (
     colour_of,
     compare_charts,
@@ -89,6 +90,7 @@ def key_numbers(record: RunRecord) -> list[tuple[str, str]]:
     for name in ("best", "human"):
         if name in marks:
             items.append((f"{marks[name]:.4g}", f"{name} return"))
+    items += published_numbers(record)
     items.append((f"{record.env_steps:,}".replace(",", " "), "environment steps"))
     items.append((f"{record.epochs} of {record.config.training.epochs}", "epochs"))
     return [*items, (duration(record.seconds), "of training")]

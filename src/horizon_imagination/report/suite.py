@@ -165,7 +165,7 @@ def _run(env: str, config: str, seed: int, record: RunRecord) -> SuiteRun:
         env=env,
         config=config,
         seed=seed,
-        curve=_curve(record),
+        curve=curve_of(record),
         target_steps=training.initial_steps + training.epochs * training.collect_steps,
         frames_per_imagination=windowed if cfg.engine == "window" else plain,
         seconds=record.seconds or None,
@@ -173,7 +173,8 @@ def _run(env: str, config: str, seed: int, record: RunRecord) -> SuiteRun:
     )
 
 
-def _curve(record: RunRecord) -> Curve:
+def curve_of(record: RunRecord) -> Curve:
+    """The training returns of a run."""
     steps, returns = record.series("env/return")
     if not len(steps):
         return Curve(np.zeros(0, dtype=np.int64), np.zeros(0))

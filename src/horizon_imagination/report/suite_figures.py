@@ -42,7 +42,13 @@ def colours_of(suite: Suite) -> dict[str, str]:
     return {config: PALETTE[i % len(PALETTE)] for i, config in enumerate(suite.configs())}
 
 
-def mean_line(runs: list[SuiteRun], label: str, colour: str, until: int | None = None) -> Line:
+def mean_line(
+    runs: list[SuiteRun],
+    label: str,
+    colour: str,
+    until: int | None = None,
+    window: int = WINDOW,
+) -> Line:
     """Mean and deviation over the seeds that have come as far, each smoothed first."""
     curves = [run.curve for run in runs if len(run.curve.steps)]
     if not curves:
@@ -52,7 +58,7 @@ def mean_line(runs: list[SuiteRun], label: str, colour: str, until: int | None =
     x = np.linspace(first, max(first, min(last, until or last)), POINTS)
     rows = []
     for curve in curves:
-        y = np.interp(x, curve.steps, moving_average(curve.returns, WINDOW))
+        y = np.interp(x, curve.steps, moving_average(curve.returns, window))
         # A seed keeps its say for one more episode, then has none: means must not jump because
         # one seed's last episode ended a little later than another's.
         longest = np.diff(curve.steps).max(initial=0)

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 
 from horizon_imagination.errors import UsageError
-from horizon_imagination.metrics.published import published_at, published_configs
+from horizon_imagination.metrics.published import published_at, published_configs, recent_return
 from horizon_imagination.metrics.statistics import Interval, bootstrap_interval, interquartile_mean
 from horizon_imagination.report import page
 from horizon_imagination.report.curves import write_figure
@@ -153,7 +153,8 @@ def _beside_published(suite: Suite) -> list[str]:
     for env in suite.envs():
         for config in [c for c in suite.configs(env) if c in published_configs(env)]:
             step = suite.common_step(env, [config])
-            ours = list(suite.scores(env, config, step).values())
+            recent = [recent_return(run.curve, step) for run in suite.of(env, config)]
+            ours = [score for score in recent if score is not None]
             theirs = published_at(env, config, step) if step else None
             if ours and theirs:
                 published = f"{_short(theirs.mean)} ± {_short(theirs.std)} ({theirs.seeds} seeds)"
