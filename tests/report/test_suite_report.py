@@ -19,6 +19,7 @@ from horizon_imagination.report.suite import (
 )
 from horizon_imagination.report.suite_claims import BOXING, CHOP, GOPHER, claims, compare
 from horizon_imagination.report.suite_figures import mean_line, suite_charts, suite_figure
+from horizon_imagination.report.suite_page import write_suite_report
 
 
 def flat_run(env, config, seed, level, steps=1000, seconds=None) -> SuiteRun:
@@ -108,11 +109,25 @@ def test_hours_are_compared_per_step():
 
 def test_the_mean_of_seeds_does_not_jump_where_one_has_its_last_episode():
     early, late = flat_run("catch", "a", 0, 0.0, steps=900), flat_run("catch", "a", 1, 1.0)
-    line = mean_line([early, late], "a", "black")
+    line = mean_line([early, late], "a", "black", 15)
     assert np.allclose(line.y, 0.5) and line.x[-1] == 1000
     assert line.deviation is not None and np.allclose(line.deviation, 0.5)
     broken = flat_run("catch", "a", 2, 5.0, steps=300)
-    assert mean_line([early, late, broken], "a", "black").y[-1] == 0.5
+    assert mean_line([early, late, broken], "a", "black", 15).y[-1] == 0.5
+
+
+def test_a_short_suite_is_drawn_and_compared_with_what_was_published_by_then(tmp_path):
+    steps, returns = np.array([3_000, 9_000, 16_000]), np.array([9_000.0, 11_000.0, 30_000.0])
+    env = "ALE/CrazyClimber-v5"
+    run = SuiteRun(env, "hi-4-16", 0, Curve(steps, returns), 16_000, 64)
+    suite = Suite("short", [run], 1)
+    published, ours = suite_charts(suite, published_suite())[0].lines
+    seen = [r.until(16_000).curve.returns.max() for r in published_suite().of(env, "hi-4-16")]
+    assert published.y.max() <= np.mean(seen) < 20_000, "later episodes earned up to 100,000"
+    assert ours.y[-1] == 30_000, "three episodes are too few to be smoothed"
+    write_suite_report(suite, tmp_path)
+    page = (tmp_path / "report.html").read_text()
+    assert "20500 ±" in page, "episodes of the last 10,000 steps, as the published runs"
 
 
 def test_published_runs_say_what_the_paper_says():

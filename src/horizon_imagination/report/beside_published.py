@@ -5,14 +5,13 @@ from dataclasses import replace
 from horizon_imagination.config import Config
 from horizon_imagination.metrics.published import (
     WINDOW,
-    Curve,
     published_at,
     published_configs,
     recent_return,
 )
 from horizon_imagination.report.curves import PALETTE, Line
 from horizon_imagination.report.records import RunRecord
-from horizon_imagination.report.suite import PAPER_SETTINGS, SuiteRun, curve_of, published_suite
+from horizon_imagination.report.suite import PAPER_SETTINGS, curve_of, published_suite
 from horizon_imagination.report.suite_figures import mean_line
 
 
@@ -29,18 +28,14 @@ def published_setting(config: Config) -> str | None:
 
 
 def published_lines(record: RunRecord, window: int) -> list[Line]:
-    """Mean and deviation of the published runs, as far as this one has come: what they did later
-    must not show through the moving average."""
+    """Mean and deviation of the published runs, as far as this one has come."""
     setting = None if record.offline else published_setting(record.config)
     if setting is None or not record.env_steps:
         return []
-    runs = [
-        _until(run, record.env_steps) for run in published_suite().of(record.config.env.id, setting)
-    ]
+    runs = published_suite().of(record.config.env.id, setting)
+    past = [run.until(record.env_steps) for run in runs]
     label = f"published ({setting}, {len(runs)} seeds)"
-    smoothed = len(curve_of(record).steps) > window
-    line = mean_line(runs, label, PALETTE[3], window=window if smoothed else 1)
-    return [Line(label, line.x, line.y, line.colour, style=":", deviation=line.deviation)]
+    return [replace(mean_line(past, label, PALETTE[3], window), style=":")]
 
 
 def published_numbers(record: RunRecord) -> list[tuple[str, str]]:
@@ -61,8 +56,3 @@ def published_numbers(record: RunRecord) -> list[tuple[str, str]]:
             f"the same of the published {setting} runs ({theirs.seeds} seeds) at this step",
         ),
     ]
-
-
-def _until(run: SuiteRun, step: int) -> SuiteRun:
-    past = run.curve.steps <= step
-    return replace(run, curve=Curve(run.curve.steps[past], run.curve.returns[past]))

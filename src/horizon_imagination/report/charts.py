@@ -1,5 +1,6 @@
 """Which curves a report shows, for one run and for several."""
 
+from horizon_imagination.metrics.statistics import smoothing_window
 from horizon_imagination.report.beside_published import published_lines
 from horizon_imagination.report.curves import PALETTE, Chart, Line
 from horizon_imagination.report.records import RunRecord
@@ -157,5 +158,4 @@ def _line(
 
 
 def _window(record: RunRecord) -> int:
-    """About a tenth of the run, at most the paper's 15, always odd."""
-    return min(15, record.epochs // 20 * 2 + 1)
+    return smoothing_window(len(record.series(RETURN)[0]))

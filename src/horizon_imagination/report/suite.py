@@ -4,7 +4,7 @@ import csv
 import io
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -51,6 +51,11 @@ class SuiteRun:
     def steps(self) -> int:
         """The newest step at which an episode had ended."""
         return int(self.curve.steps[-1]) if len(self.curve.steps) else 0
+
+    def until(self, step: int) -> "SuiteRun":
+        """The run as it was at a step: what came later must not show in a moving average."""
+        past = self.curve.steps <= step
+        return replace(self, curve=Curve(self.curve.steps[past], self.curve.returns[past]))
 
     def score(self, step: int | None = None) -> float | None:
         """The mean return of the last tenth of the steps up to one; none before any episode.

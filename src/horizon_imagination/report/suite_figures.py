@@ -7,15 +7,17 @@ import numpy as np
 
 from horizon_imagination.envs.make import EMBEDDED
 from horizon_imagination.metrics.atari_scores import ATARI_SCORES
-from horizon_imagination.metrics.statistics import atari_name, moving_average
+from horizon_imagination.metrics.statistics import (
+    atari_name,
+    moving_average,
+    smoothing_window,
+)
 from horizon_imagination.report.curves import PALETTE, Chart, Line, draw_chart
 from horizon_imagination.report.suite import Suite, SuiteRun
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-WINDOW = 15
-"""The paper's moving average, in epochs with an episode."""
 POINTS = 200
 
 
@@ -29,10 +31,12 @@ def suite_charts(suite: Suite, reference: Suite | None = None) -> list[Chart]:
             own = suite.of(env, config)
             theirs = reference.of(env, config) if reference else []
             reached = max((run.steps for run in own), default=0)
+            window = smoothing_window(max((len(run.curve.steps) for run in own), default=0))
             if theirs:
-                published = mean_line(theirs, f"{config}, published", colours[config], reached)
-                lines.append(_dashed(published))
-            lines.append(mean_line(own, config, colours[config]))
+                past = [run.until(reached) for run in theirs]
+                label = f"{config}, published"
+                lines.append(_dashed(mean_line(past, label, colours[config], window)))
+            lines.append(mean_line(own, config, colours[config], window))
         charts.append(Chart(env, lines, levels=levels_of(env), legend=False))
     return charts
 
@@ -42,20 +46,14 @@ def colours_of(suite: Suite) -> dict[str, str]:
     return {config: PALETTE[i % len(PALETTE)] for i, config in enumerate(suite.configs())}
 
 
-def mean_line(
-    runs: list[SuiteRun],
-    label: str,
-    colour: str,
-    until: int | None = None,
-    window: int = WINDOW,
-) -> Line:
+def mean_line(runs: list[SuiteRun], label: str, colour: str, window: int) -> Line:
     """Mean and deviation over the seeds that have come as far, each smoothed first."""
     curves = [run.curve for run in runs if len(run.curve.steps)]
     if not curves:
         return Line(label, np.zeros(0), np.zeros(0), colour)
     first = max(int(curve.steps[0]) for curve in curves)
     last = max(int(curve.steps[-1]) for curve in curves)
-    x = np.linspace(first, max(first, min(last, until or last)), POINTS)
+    x = np.linspace(first, max(first, last), POINTS)
     rows = []
     for curve in curves:
         y = np.interp(x, curve.steps, moving_average(curve.returns, window))
