@@ -20,6 +20,7 @@ def learning_charts(record: RunRecord) -> list[Chart]:
     """Returns, real and imagined, and how actions behave while frames are denoised."""
     window = _window(record)
     x_label = record.horizontal
+    window_of = smoothing_window(len(record.series("world_model/real_reward")[0]))
     return [
         Chart(
             "Return",
@@ -42,6 +43,14 @@ def learning_charts(record: RunRecord) -> list[Chart]:
         Chart(
             "What a wrong action costs the denoiser",
             [_line(record, "world_model/action_gap", "", 8)],
+            x_label,
+        ),
+        Chart(
+            "What recorded actions pay",
+            [
+                _line(record, "world_model/real_reward", "in reality", 0, smooth=window_of),
+                _line(record, "world_model/imagined_reward", "in imagination", 2, smooth=window_of),
+            ],
             x_label,
         ),
         Chart("Entropy of the policy", [_line(record, "controller/entropy", "", 3)], x_label),

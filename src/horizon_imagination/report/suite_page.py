@@ -35,8 +35,8 @@ def write_suite_report(suite: Suite, folder: Path) -> list[Path]:
         page.heading("Learning curves"),
         page.paragraph(
             "Training return: mean over seeds, band of one standard deviation, each seed smoothed "
-            "by a moving average of 15 epochs with a finished episode (fewer in short runs). Dashed "
-            "level: human, or the best possible return."
+            "by a moving average of 15 epochs with a finished episode (fewer in short runs). "
+            "Dashed level: human, or the best possible return."
             + ("" if is_published else " Dotted: the published runs of the same setting."),
             "soft",
         ),

@@ -15,6 +15,7 @@ from horizon_imagination.engine.fused import FusedDenoiser
 from horizon_imagination.kernels import fuse
 from horizon_imagination.learn.action_gap import action_gap
 from horizon_imagination.learn.controller import ControllerLoss
+from horizon_imagination.learn.dreamed_reward import SEGMENTS, dreamed_reward
 from horizon_imagination.learn.guard import Guard
 from horizon_imagination.learn.latents import LatentCache
 from horizon_imagination.learn.learner import Learner, Losses
@@ -24,6 +25,7 @@ from horizon_imagination.learn.tokenizer import tokenizer_loss
 from horizon_imagination.learn.world_model import Experience, world_model_loss
 from horizon_imagination.models.denoiser import Denoiser
 from horizon_imagination.models.perceptual import PerceptualLoss
+from horizon_imagination.schedules import horizon_schedule
 
 
 class Learners(NamedTuple):
@@ -110,7 +112,7 @@ def _world_model(
         parameters=_groups(agent, ["denoiser", "reward"], frozen),
         guard=guard,
         after_step=agent.follow_denoiser if "denoiser" not in frozen else lambda: None,
-        examine=lambda: {"action_gap": _action_gap(agent, replay, latents, streams)},
+        examine=lambda: _examined(agent, replay, latents, streams),
         ranks=ranks,
         graphed=graphed(agent, ranks),
         generators=[streams["world_model"]],
@@ -186,15 +188,26 @@ def _in_precision(agent: Agent, loss):
     return run
 
 
-def _action_gap(agent: Agent, replay: Replay, latents: LatentCache, streams: Streams) -> Tensor:
-    """Of the weights that imagination uses."""
-    batch = agent.config.world_model.learner.batch_size
-    with autocast(agent.config.runtime, agent.device):
-        return action_gap(
-            agent.dreamer,
-            lambda: _experience(agent, replay, latents, streams, batch, "examine"),
-            streams["examine"],
-        )
+def _examined(
+    agent: Agent, replay: Replay, latents: LatentCache, streams: Streams
+) -> dict[str, Tensor]:
+    """Action gap and dreamed reward, of the weights that imagination uses; the latter where
+    segments are as long as an imagination."""
+    cfg, rng = agent.config, streams["examine"]
+    imagination, length = cfg.imagination, cfg.world_model.segment_length
+
+    def sample(count: int) -> Experience:
+        return _experience(agent, replay, latents, streams, count, "examine")
+
+    with autocast(cfg.runtime, agent.device):
+        batch = cfg.world_model.learner.batch_size
+        found = {"action_gap": action_gap(agent.dreamer, lambda: sample(batch), rng)}
+        if length == imagination.context + imagination.horizon:
+            schedule = horizon_schedule(
+                imagination.horizon, imagination.budget, imagination.decay_horizon
+            )
+            found |= dreamed_reward(agent.dreamer, agent.reward, sample(SEGMENTS), schedule, rng)
+    return found
 
 
 def _experience(

@@ -1,0 +1,89 @@
+"""Rewards of recorded actions, dreamed and real, in a world that is known."""
+
+import pytest
+import torch
+from torch import nn
+
+from horizon_imagination.agent import Agent
+from horizon_imagination.learn.dreamed_reward import dreamed_reward
+from horizon_imagination.learn.world_model import Experience
+from horizon_imagination.models.reward import RewardModel
+from horizon_imagination.presets import DEBUG
+from horizon_imagination.returns import symlog
+from horizon_imagination.schedules import horizon_schedule
+
+SCHEDULE = horizon_schedule(horizon=3, budget=3, decay_horizon=2)
+
+
+class Knows(nn.Module):
+    """A denoiser whose frames are full of (previous action) / 10, if it hears actions."""
+
+    def __init__(self, hears=True):
+        super().__init__()
+        self.hears = hears
+
+    def cache(self, frames):
+        return None
+
+    def window(self, z, tau, prev_actions, *, cache, start, real=None):
+        told = prev_actions.clamp(min=0).float() / 10 * self.hears
+        clean = told[..., None, None, None].expand_as(z)
+        left = (1 - tau).clamp(min=1e-6)[..., None, None, None]
+        return (clean - z) / left
+
+
+class Pays(RewardModel):
+    """Pays ten times what a frame is full of."""
+
+    def __init__(self):
+        nn.Module.__init__(self)
+
+    def predict(self, z):
+        level = z.mean((2, 3, 4)) * 10
+        return symlog(level), torch.zeros(*level.shape, 2)
+
+
+def experience(actions, short=None):
+    """Taking action a leads to a frame full of a / 10 and pays a."""
+    action = torch.tensor(actions)
+    prev = torch.cat([torch.full_like(action[:, :1], -1), action[:, :-1]], dim=1)
+    z = (prev.clamp(min=0).float() / 10)[..., None, None, None].expand(*prev.shape, 1, 2, 2)
+    mask = torch.ones_like(action, dtype=torch.bool)
+    if short:
+        mask[0, short:] = False
+    zero = torch.zeros(action.shape)
+    return Experience(z.clone(), action, prev, action.float(), zero.bool(), mask)
+
+
+def measured(batch, **about):
+    rng = torch.Generator().manual_seed(0)
+    found = dreamed_reward(Knows(**about), Pays(), batch, SCHEDULE, rng)
+    return {name: value.item() for name, value in found.items()}
+
+
+def test_a_world_model_that_knows_the_world_pays_what_the_world_paid():
+    # Three of four actions lead to a frame of the segment: 1 + 2 + 0 and 2 + 2 + 2.
+    found = measured(experience([[1, 2, 0, 2], [2, 2, 2, 1]]))
+    assert found == pytest.approx({"real_reward": 4.5, "imagined_reward": 4.5}, rel=1e-4)
+
+
+def test_what_is_not_imagined_is_not_paid():
+    found = measured(experience([[1, 2, 0, 2], [2, 2, 2, 1]]), hears=False)
+    assert found["real_reward"] == 4.5
+    assert found["imagined_reward"] == pytest.approx(0, abs=1e-4)
+
+
+def test_padding_pays_nothing():
+    found = measured(experience([[1, 2, 2, 2], [2, 2, 2, 1]], short=2))
+    assert found == pytest.approx({"real_reward": 3.5, "imagined_reward": 3.5}, rel=1e-4)
+
+
+def test_a_real_agent_is_measured_in_its_own_shapes():
+    agent = Agent(DEBUG, 3, torch.device("cpu"))
+    horizon = DEBUG.imagination.horizon
+    batch = experience([[0] * (horizon + 1)])
+    batch = batch._replace(z=torch.rand(1, horizon + 1, *agent.latent_shape))
+    schedule = horizon_schedule(horizon, DEBUG.imagination.budget, DEBUG.imagination.decay_horizon)
+    rng = torch.Generator().manual_seed(0)
+    found = dreamed_reward(agent.dreamer, agent.reward, batch, schedule, rng)
+    assert found["real_reward"] == 0 and torch.isfinite(found["imagined_reward"])
