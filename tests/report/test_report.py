@@ -101,9 +101,19 @@ def test_several_runs_are_drawn_over_one_another(run, tmp_path):
     assert chart.levels == {"random": -0.75, "best": 1.0}
 
 
-def test_real_and_imagined_returns_share_a_chart(run):
-    chart = next(c for c in learning_charts(read_record(run)) if c.title.startswith("Imagined and"))
-    assert [len(line.x) for line in chart.lines] == [3, 3]
+def test_real_and_imagined_rewards_share_a_chart_and_a_scale(run):
+    def chart():
+        charts = learning_charts(read_record(run))
+        return next(c for c in charts if c.title.startswith("Reward per step"))
+
+    assert [len(line.x) for line in chart().lines] == [3, 3]
+    epoch = {
+        "epoch": 0, "env/steps": 10, "env/return": 30.0, "env/length": 60.0,
+        "controller/imagined_return": 16.0, "controller/imagined_length": 32.0,
+    }  # fmt: skip
+    unfinished = {"epoch": 1, "env/steps": 20, "env/return": 1.0, "env/length": 0.0}
+    (run / "metrics.jsonl").write_text(f"{json.dumps(epoch)}\n{json.dumps(unfinished)}\n")
+    assert [line.y.tolist() for line in chart().lines] == [[0.5], [0.5]]
 
 
 def test_charts_take_the_ink_of_the_page_and_are_the_same_every_time():

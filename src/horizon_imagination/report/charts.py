@@ -6,7 +6,8 @@ from horizon_imagination.report.curves import PALETTE, Chart, Line
 from horizon_imagination.report.records import RunRecord
 
 RETURN, EVALUATION = "env/return", "evaluation/return"
-IMAGINED = "controller/imagined_return"
+LENGTH = "env/length"
+IMAGINED, IMAGINED_LENGTH = "controller/imagined_return", "controller/imagined_length"
 MOST_NAMED = 4
 """Runs up to which a chart has a legend of its own."""
 
@@ -33,10 +34,10 @@ def learning_charts(record: RunRecord) -> list[Chart]:
             levels=record.landmarks(),
         ),
         Chart(
-            "Imagined and real return",
+            "Reward per step, imagined and real",
             [
-                _line(record, IMAGINED, "imagined, within the horizon", 2),
-                _line(record, RETURN, "real, training episodes", 0, smooth=window),
+                _line(record, IMAGINED, "imagined", 2, per=IMAGINED_LENGTH),
+                _line(record, RETURN, "real, training episodes", 0, smooth=window, per=LENGTH),
             ],
             x_label,
         ),
@@ -160,9 +161,16 @@ def compare_charts(records: list[RunRecord]) -> list[Chart]:
 
 
 def _line(
-    record: RunRecord, key: str, label: str, place: int, *, smooth: int = 1, marker: str = ""
+    record: RunRecord,
+    key: str,
+    label: str,
+    place: int,
+    *,
+    smooth: int = 1,
+    marker: str = "",
+    per: str | None = None,
 ) -> Line:
-    x, y = record.series(key)
+    x, y = record.series(key, per)
     return Line(label, x, y, colour_of(place), smooth=smooth, marker=marker)
 
 

@@ -75,10 +75,15 @@ class RunRecord:
         """The newest value of a metric."""
         return next((float(m[key]) for m in reversed(self.metrics) if key in m), None)
 
-    def series(self, key: str) -> Series:
-        """A metric over time, where it is finite."""
+    def series(self, key: str, per: str | None = None) -> Series:
+        """A metric over time, where it is finite; divided by another one, if that is named."""
         across = "epoch" if self.offline else "env/steps"
-        points = [(m[across], m[key]) for m in self.metrics if key in m and across in m]
+        needed = {across, key, per or key}
+        points = [
+            (m[across], m[key] / m[per] if per else m[key])
+            for m in self.metrics
+            if needed <= m.keys() and (per is None or m[per])
+        ]
         values = np.array(points, dtype=np.float64).reshape(-1, 2)
         values = values[np.isfinite(values).all(axis=1)]
         return values[:, 0], values[:, 1]
