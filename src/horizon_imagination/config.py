@@ -180,7 +180,7 @@ class ControllerConfig:
     """Real frames that actor and critic see before the first imagined one."""
     use_tau: bool = True
     """Tell the actor how noisy a frame is."""
-    shared_encoder: bool = False
+    shared_encoder: bool = True
     """One frame encoder for actor and critic, as in the published runs; the paper says two."""
     clean_level: bool = True
     """Train the actor on the clean row too, as in the published runs."""

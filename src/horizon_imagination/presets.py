@@ -72,6 +72,7 @@ CATCH = Config(
         discount=0.97,
         entropy_weight=0.02,
         context=4,
+        shared_encoder=False,
         network=RecurrentConfig(cnn_channels=16, cnn_out_channels=16, hidden=128, normalize=True),
         learner=LearnerConfig(
             batch_size=32, steps_per_epoch=40, first_epoch=35, learning_rate=2e-3,
@@ -144,6 +145,7 @@ DEBUG = Config(
     ),
     controller=ControllerConfig(
         context=3,
+        shared_encoder=False,
         network=RecurrentConfig(cnn_channels=8, cnn_out_channels=4, hidden=16, normalize=True),
         learner=LearnerConfig(batch_size=4, steps_per_epoch=4, first_epoch=2),
     ),

@@ -64,7 +64,8 @@ def config(variant: str) -> Config:
         world_model=WorldModelConfig(
             segment_length=7, horizon_times=0.5 if demo else 0.0, learner=LEARNER
         ),
-        controller=ControllerConfig(context=4, network=network, learner=LEARNER),
+        controller=ControllerConfig(
+            shared_encoder=not demo,context=4, network=network, learner=LEARNER),
         imagination=ImaginationConfig(horizon=6, budget=4, decay_horizon=2.0),
         replay=ReplayConfig(min_segment=3),
         runtime=RuntimeConfig(device="cpu", precision="float32"),

@@ -35,6 +35,7 @@ def test_every_weight_is_optimised_once_and_stored_once(tmp_path):
 
 
 def test_at_the_sizes_of_the_paper_it_has_the_number_of_parameters_of_the_paper():
-    config = replaced(PRESETS["paper"][1], controller={"shared_encoder": True})
-    counted = costs(config, 18).parameters
-    assert abs(counted["actor"] + counted["critic"] - 7.5e6) < 0.1e6
+    for shared, millions in ((True, 7.5), (False, 10.8)):
+        config = replaced(PRESETS["paper"][1], controller={"shared_encoder": shared})
+        counted = costs(config, 18).parameters
+        assert abs(counted["actor"] + counted["critic"] - millions * 1e6) < 0.1e6

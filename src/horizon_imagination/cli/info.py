@@ -13,7 +13,7 @@ from horizon_imagination.errors import UsageError
 PAPER = {
     "tokenizer": (("tokenizer",), "22.5 M"),
     "world model": (("denoiser", "reward"), "67 M (63.1 M in the published code)"),
-    "actor and critic": (("actor", "critic"), "7.5 M (they shared a CNN; 10.8 M apart)"),
+    "actor and critic": (("actor", "critic"), "7.5 M (with a shared encoder; 10.8 M apart)"),
 }
 """Parts, their networks, and the paper's count of parameters."""
 

@@ -1,4 +1,4 @@
-"""Actor and critic: two separate recurrent networks of the same shape."""
+"""Actor and critic: two recurrent networks of the same shape, which may share their encoder."""
 
 import torch
 from jaxtyping import Float, Int
