@@ -166,7 +166,10 @@ def test_the_loss_equals_brute_force_over_every_row(tmp_path, clean_level):
     """Real networks, a sub-frame budget, short contexts: every row evaluated, then masked."""
     cfg = config(
         controller=ControllerConfig(
-            context=5, network=config().controller.network, clean_level=clean_level
+            shared_encoder=False,  # the actor's gradient alone
+            context=5,
+            network=config().controller.network,
+            clean_level=clean_level,
         ),
         imagination=ImaginationConfig(horizon=6, budget=4, decay_horizon=2.5),
     )

@@ -7,6 +7,7 @@ from torch import nn
 from horizon_imagination.agent import Agent
 from horizon_imagination.learn.dreamed_reward import dreamed_reward
 from horizon_imagination.learn.world_model import Experience
+from horizon_imagination.models.denoiser import Denoiser
 from horizon_imagination.models.reward import RewardModel
 from horizon_imagination.presets import DEBUG
 from horizon_imagination.returns import symlog
@@ -15,11 +16,11 @@ from horizon_imagination.schedules import horizon_schedule
 SCHEDULE = horizon_schedule(horizon=3, budget=3, decay_horizon=2)
 
 
-class Knows(nn.Module):
+class Knows(Denoiser):
     """A denoiser whose frames are full of (previous action) / 10, if it hears actions."""
 
     def __init__(self, hears=True):
-        super().__init__()
+        nn.Module.__init__(self)
         self.hears = hears
 
     def cache(self, frames):

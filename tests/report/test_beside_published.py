@@ -34,7 +34,7 @@ def record(returns: dict[int, float], env=GOPHER, offline=None, **imagination) -
         ({"budget": 32, "decay_horizon": 4.0}, "hi-4-32"),
         ({"budget": 32, "decay_horizon": 1.0}, "ar"),
         ({"budget": 16, "decay_horizon": 4.0, "sampler": "naive", "engine": "plain"}, "naive-4-16"),
-        ({"budget": 16, "decay_horizon": 4.0, "sampler": "held"}, None),
+        ({"budget": 16, "decay_horizon": 4.0, "sampler": "naive_held"}, None),
         ({"budget": 16, "decay_horizon": 2.0}, None),
         ({"budget": 16, "decay_horizon": 4.0, "horizon": 16}, None),
     ],

@@ -18,10 +18,14 @@ def colour_of(place: int) -> str:
 
 
 def learning_charts(record: RunRecord) -> list[Chart]:
-    """Returns, real and imagined, and how actions behave while frames are denoised."""
-    window = _window(record)
-    x_label = record.horizontal
-    window_of = smoothing_window(len(record.series("world_model/real_reward")[0]))
+    """Returns and rewards, real and imagined, and how actions behave while frames are denoised."""
+    return [*_reward_charts(record), *_action_charts(record)]
+
+
+def _reward_charts(record: RunRecord) -> list[Chart]:
+    window, x_label = _window(record), record.horizontal
+    real, imagined = "world_model/real_reward", "world_model/imagined_reward"
+    segments = smoothing_window(len(record.series(real)[0]))
     return [
         Chart(
             "Return",
@@ -42,16 +46,22 @@ def learning_charts(record: RunRecord) -> list[Chart]:
             x_label,
         ),
         Chart(
-            "What a wrong action costs the denoiser",
-            [_line(record, "world_model/action_gap", "", 8)],
-            x_label,
-        ),
-        Chart(
             "What recorded actions pay",
             [
-                _line(record, "world_model/real_reward", "in reality", 0, smooth=window_of),
-                _line(record, "world_model/imagined_reward", "in imagination", 2, smooth=window_of),
+                _line(record, real, "in reality", 0, smooth=segments),
+                _line(record, imagined, "in imagination", 2, smooth=segments),
             ],
+            x_label,
+        ),
+    ]
+
+
+def _action_charts(record: RunRecord) -> list[Chart]:
+    x_label = record.horizontal
+    return [
+        Chart(
+            "What a wrong action costs the denoiser",
+            [_line(record, "world_model/action_gap", "", 8)],
             x_label,
         ),
         Chart("Entropy of the policy", [_line(record, "controller/entropy", "", 3)], x_label),
