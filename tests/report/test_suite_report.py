@@ -127,7 +127,7 @@ def test_a_short_suite_is_drawn_and_compared_with_what_was_published_by_then(tmp
     assert ours.y[-1] == 30_000, "three episodes are too few to be smoothed"
     write_suite_report(suite, tmp_path)
     page = (tmp_path / "report.html").read_text()
-    assert "20500 ±" in page, "episodes of the last 10,000 steps, as the published runs"
+    assert "20,500 ±" in page, "episodes of the last 10,000 steps, as the published runs"
 
 
 def test_published_runs_say_what_the_paper_says():

@@ -125,13 +125,13 @@ def atari_name(game: str) -> str:
     return game.removeprefix("ALE/").rpartition("-v")[0] or game.removeprefix("ALE/")
 
 
-def smoothing_window(points: int, longest: int = 15) -> int:
+def smoothing_window(points: int) -> int:
     """An odd window of about a fifth of a curve, at most the paper's 15.
 
     >>> [smoothing_window(points) for points in (5, 16, 40, 200)]
     [1, 3, 9, 15]
     """
-    return min(longest, points // 10 * 2 + 1)
+    return min(15, points // 10 * 2 + 1)
 
 
 def moving_average(values: ArrayLike, window: int = 15) -> Array:

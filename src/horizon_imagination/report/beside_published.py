@@ -10,13 +10,14 @@ from horizon_imagination.metrics.published import (
     recent_return,
 )
 from horizon_imagination.report.curves import PALETTE, Line
+from horizon_imagination.report.page import readable
 from horizon_imagination.report.records import RunRecord
 from horizon_imagination.report.suite import PAPER_SETTINGS, curve_of, published_suite
 from horizon_imagination.report.suite_figures import mean_line
 
 
 def published_setting(config: Config) -> str | None:
-    """The published setting that a run repeats, or none."""
+    """The published setting that a config repeats, or none."""
     cfg, naive = config.imagination, config.imagination.sampler == "naive"
     if cfg.horizon != 32 or cfg.sampler not in ("stable", "naive"):
         return None
@@ -50,9 +51,9 @@ def published_numbers(record: RunRecord) -> list[tuple[str, str]]:
     if ours is None or theirs is None:
         return []
     return [
-        (f"{ours:,.0f}", f"training return, episodes of the last {WINDOW:,} steps"),
+        (readable(ours, 3), f"training return, episodes of the last {WINDOW:,} steps"),
         (
-            f"{theirs.mean:,.0f} ± {theirs.std:,.0f}",
+            f"{readable(theirs.mean, 3)} ± {readable(theirs.std, 3)}",
             f"the same of the published {setting} runs ({theirs.seeds} seeds) at this step",
         ),
     ]

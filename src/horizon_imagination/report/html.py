@@ -72,24 +72,24 @@ def key_numbers(record: RunRecord) -> list[tuple[str, str]]:
     """Random, agent and best return, then steps and time."""
     marks, items = record.landmarks(), []
     if "random" in marks:
-        items.append((readable(marks["random"]), "random return"))
+        items.append((page.readable(marks["random"]), "random return"))
     if found := record.evaluated():
         interval, episodes = found
         items.append(
             (
-                readable(interval.estimate),
-                f"agent, mean of {episodes} episodes (95 %: {readable(interval.low)} to "
-                f"{readable(interval.high)})",
+                page.readable(interval.estimate),
+                f"agent, mean of {episodes} episodes (95 %: {page.readable(interval.low)} to "
+                f"{page.readable(interval.high)})",
             )
         )
     elif (score := record.latest("evaluation/return")) is not None:
         episodes = record.config.training.evaluation_episodes
-        items.append((readable(score), f"agent, latest evaluation ({episodes} episodes)"))
+        items.append((page.readable(score), f"agent, latest evaluation ({episodes} episodes)"))
     elif (score := record.latest("env/return")) is not None:
-        items.append((readable(score), "latest training return"))
+        items.append((page.readable(score), "latest training return"))
     for name in ("best", "human"):
         if name in marks:
-            items.append((readable(marks[name]), f"{name} return"))
+            items.append((page.readable(marks[name]), f"{name} return"))
     items += published_numbers(record)
     items.append((f"{record.env_steps:,}", "environment steps"))
     items.append((f"{record.epochs} of {record.config.training.epochs}", "epochs"))
@@ -119,15 +119,6 @@ def comparison_table(records: list[RunRecord]) -> str:
             ]
         )
     return page.table(header, rows, numeric=3)
-
-
-def readable(number: float) -> str:
-    """Four digits, and whole numbers from a thousand on.
-
-    >>> readable(-0.75), readable(257.6), readable(35829.4)
-    ('-0.75', '257.6', '35,829')
-    """
-    return f"{number:,.0f}" if abs(number) >= 1000 else f"{number:.4g}"
 
 
 def duration(seconds: float) -> str:

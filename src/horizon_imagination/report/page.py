@@ -67,6 +67,15 @@ def paragraph(content: str, kind: str = "") -> str:
     return f"<p{_class(kind)}>{text(content)}</p>"
 
 
+def readable(number: float, digits: int = 4) -> str:
+    """So many digits, and whole numbers from a thousand on.
+
+    >>> readable(-0.75), readable(257.6), readable(35829.4), readable(257.6, 3)
+    ('-0.75', '257.6', '35,829', '258')
+    """
+    return f"{number:,.0f}" if abs(number) >= 1000 else f"{number:.{digits}g}"
+
+
 def heading(content: str, level: int = 2) -> str:
     """A heading."""
     return f"<h{level}>{text(content)}</h{level}>"

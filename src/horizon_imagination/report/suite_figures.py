@@ -53,7 +53,7 @@ def mean_line(runs: list[SuiteRun], label: str, colour: str, window: int) -> Lin
         return Line(label, np.zeros(0), np.zeros(0), colour)
     first = max(int(curve.steps[0]) for curve in curves)
     last = max(int(curve.steps[-1]) for curve in curves)
-    x = np.linspace(first, max(first, last), POINTS)
+    x = np.linspace(first, last, POINTS)
     rows = []
     for curve in curves:
         y = np.interp(x, curve.steps, moving_average(curve.returns, window))

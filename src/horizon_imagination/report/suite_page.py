@@ -115,8 +115,7 @@ def _score_row(suite: Suite, env: str, config: str) -> list[str]:
 
 
 def _short(number: float | np.floating) -> str:
-    """Three digits, and whole numbers from a thousand on."""
-    return f"{number:.0f}" if abs(number) >= 1000 else f"{number:.3g}"
+    return page.readable(float(number), digits=3)
 
 
 def _comparisons(suite: Suite) -> str:
