@@ -31,8 +31,9 @@ from horizon_imagination.models.denoiser import Denoiser
 from horizon_imagination.models.recurrent import State
 from horizon_imagination.models.reward import RewardModel
 from horizon_imagination.models.tokenizer import Tokenizer
+from horizon_imagination.schedules import horizon_schedule
 from horizon_imagination.snapshots import agent_folder
-from horizon_imagination.types import Latents
+from horizon_imagination.types import Latents, Schedule
 
 NETWORKS = ("tokenizer", "denoiser", "reward", "actor", "critic")
 DESCRIPTION, WEIGHTS = "agent.json", "weights.safetensors"
@@ -72,6 +73,12 @@ class Agent:
             return self.dreamer
         half = uses_bfloat16(self.config.runtime, self.device)
         return FusedDenoiser(self.dreamer, torch.bfloat16 if half else torch.float32)
+
+    @property
+    def schedule(self) -> Schedule:
+        """The schedule it imagines with."""
+        cfg = self.config.imagination
+        return horizon_schedule(cfg.horizon, cfg.budget, cfg.decay_horizon)
 
     @property
     def latent_shape(self) -> tuple[int, int, int]:

@@ -84,7 +84,6 @@ def test_a_real_agent_is_measured_in_its_own_shapes():
     horizon = DEBUG.imagination.horizon
     batch = experience([[0] * (horizon + 1)])
     batch = batch._replace(z=torch.rand(1, horizon + 1, *agent.latent_shape))
-    schedule = horizon_schedule(horizon, DEBUG.imagination.budget, DEBUG.imagination.decay_horizon)
     rng = torch.Generator().manual_seed(0)
-    found = dreamed_reward(agent.dreamer, agent.reward, batch, schedule, rng)
+    found = dreamed_reward(agent.dreamer, agent.reward, batch, agent.schedule, rng)
     assert found["real_reward"] == 0 and torch.isfinite(found["imagined_reward"])

@@ -19,7 +19,6 @@ from horizon_imagination.report.draw import (
     stacked,
 )
 from horizon_imagination.report.films import (
-    configured_schedule,
     make_scene,
     named_schedules,
     sampler_strips,
@@ -107,7 +106,7 @@ def test_recorded_actions_are_those_of_the_real_row(strips):
 
 def test_the_recorded_row_agrees_with_the_plain_loop(agent, store):
     around = make_scene(agent, store, count=2, horizon=5, seed=0)
-    schedule = configured_schedule(agent)
+    schedule = agent.schedule
     fast = follow(agent, around, schedule, seed=7)
     actions = around.prev_actions[:, 1:]
     context, _ = around.start.world_model_context(1)
@@ -128,7 +127,7 @@ def test_the_recorded_row_agrees_with_the_plain_loop(agent, store):
 
 def test_samplers_share_noise_and_first_action(agent, store):
     around = make_scene(agent, store, count=3, horizon=5, seed=0)
-    schedule = configured_schedule(agent)
+    schedule = agent.schedule
     noise = follow(agent, around, schedule, 11).z[0]
     first = act_out(agent, around, schedule, "stable", 11).actions[0, :, 0]
     for sampler in ("stable", "naive", "naive_held", "coupled"):

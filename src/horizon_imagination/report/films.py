@@ -51,12 +51,6 @@ def make_scene(agent: Agent, store: Store, *, count: int, horizon: int, seed: in
     return scene(agent, store, moments(store, horizon, count, rng), horizon)
 
 
-def configured_schedule(agent: Agent) -> Schedule:
-    """The schedule the agent imagines with."""
-    cfg = agent.config.imagination
-    return horizon_schedule(cfg.horizon, cfg.budget, cfg.decay_horizon)
-
-
 def sampler_strips(
     agent: Agent,
     scene: Scene,
@@ -66,7 +60,7 @@ def sampler_strips(
     samplers: tuple[Sampler, ...] = SHOWN,
 ) -> list[Strip]:
     """Real, reconstructed, and imagined under recorded actions and those of each sampler."""
-    schedule = configured_schedule(agent) if schedule is None else schedule
+    schedule = agent.schedule if schedule is None else schedule
     noise = derive_seed(seed, "noise")
     recorded = follow(agent, scene, schedule, noise)
     columns = [imagined_rows(agent, scene, schedule, recorded, "recorded actions")]

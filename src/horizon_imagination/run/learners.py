@@ -25,7 +25,6 @@ from horizon_imagination.learn.tokenizer import tokenizer_loss
 from horizon_imagination.learn.world_model import Experience, world_model_loss
 from horizon_imagination.models.denoiser import Denoiser
 from horizon_imagination.models.perceptual import PerceptualLoss
-from horizon_imagination.schedules import horizon_schedule
 
 
 class Learners(NamedTuple):
@@ -203,10 +202,9 @@ def _examined(
         batch = cfg.world_model.learner.batch_size
         found = {"action_gap": action_gap(agent.dreamer, lambda: sample(batch), rng)}
         if length == imagination.context + imagination.horizon:
-            schedule = horizon_schedule(
-                imagination.horizon, imagination.budget, imagination.decay_horizon
+            found |= dreamed_reward(
+                agent.dreamer, agent.reward, sample(SEGMENTS), agent.schedule, rng
             )
-            found |= dreamed_reward(agent.dreamer, agent.reward, sample(SEGMENTS), schedule, rng)
     return found
 
 
