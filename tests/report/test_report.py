@@ -1,5 +1,6 @@
 """The page of a run says what the run's files say, at any stage, and needs nothing else."""
 
+import base64
 import dataclasses
 import json
 import re
@@ -50,6 +51,21 @@ def test_a_run_that_has_just_begun_has_a_page_too(run):
     page = run_report(read_record(run), device="cpu")
     assert "holds no snapshot yet" in page
     assert "0 of 3" in page and "Not at its last epoch" in page
+
+
+def test_a_run_that_came_without_its_weights_shows_the_strips_of_its_training(run):
+    shutil.rmtree(run / "checkpoints")
+    videos = run / "videos"
+    shutil.rmtree(videos, ignore_errors=True)
+    videos.mkdir()
+    assert "data:image/png" not in run_report(read_record(run), device="cpu")
+    for epoch in (2, 3):
+        (videos / f"epoch-{epoch:06d}.png").write_bytes(b"strip %d" % epoch)
+    page = run_report(read_record(run), device="cpu")
+    shown = {n: page.index(base64.b64encode(b"strip %d" % n).decode()) for n in (2, 3)}
+    folded = page.index("Film strips written during training")
+    assert "holds no snapshot yet" in page
+    assert shown[3] < folded < shown[2], "the newest one is open, all of them are folded below it"
 
 
 def test_a_line_that_is_being_written_does_not_count(run):

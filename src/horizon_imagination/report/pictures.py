@@ -35,7 +35,10 @@ KEY = (
 
 
 def picture_sections(record: RunRecord, *, examples: int, seed: int, device: str) -> list[str]:
-    """Reconstructions and imagined futures, or one line that says why there are none yet."""
+    """Reconstructions and imagined futures; without an agent, the strips of its training.
+
+    One line says why there is no agent: a run that has just begun, or was copied without weights.
+    """
     title = page.heading("What it sees and imagines")
     try:
         agent = Agent.load(record.folder, device)
@@ -43,7 +46,8 @@ def picture_sections(record: RunRecord, *, examples: int, seed: int, device: str
         strips = write_strips(agent, with_store, record.folder, "imagined", examples, seed)
         pairs = reconstructions(agent, with_store, seed)
     except UsageError as error:
-        return [title, page.paragraph(f"No pictures: {error}", "soft")]
+        why = page.paragraph(f"No pictures of the agent as it is now: {error}", "soft")
+        return [title, why, _newest(record.folder), _earlier(record.folder)]
     return [
         title,
         page.heading("Reconstructions", 3),
@@ -117,15 +121,27 @@ def _film(path: Path) -> str:
     return page.film(data_address(path.read_bytes(), "video/mp4"), "The same, as time passes.")
 
 
+def _newest(run: Path) -> str:
+    """The last strips that were written during training."""
+    found = _written(run)
+    return _after_epoch(found[-1], KEY) if found else ""
+
+
 def _earlier(run: Path, most: int = 4) -> str:
     """Strips that were written during training, evenly spaced, oldest first."""
-    found = sorted((run / VIDEOS).glob("epoch-*.png"))
+    found = _written(run)
     if not found:
         return ""
     places = sorted({round(i * (len(found) - 1) / (most - 1)) for i in range(most)})
-    images = [
-        page.heading(f"After epoch {int(found[i].stem.removeprefix('epoch-'))}", 3)
-        + page.image(data_address(found[i].read_bytes(), "image/png"), found[i].stem)
-        for i in places
-    ]
+    images = [_after_epoch(found[i]) for i in places]
     return page.folded("Film strips written during training", "".join(images))
+
+
+def _written(run: Path) -> list[Path]:
+    return sorted((run / VIDEOS).glob("epoch-*.png"))
+
+
+def _after_epoch(strips: Path, caption: str = "") -> str:
+    epoch = int(strips.stem.removeprefix("epoch-"))
+    address = data_address(strips.read_bytes(), "image/png")
+    return page.heading(f"After epoch {epoch}", 3) + page.image(address, strips.stem, caption)
