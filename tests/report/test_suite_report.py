@@ -124,6 +124,7 @@ def test_a_short_suite_is_drawn_and_compared_with_what_was_published_by_then(tmp
     published, ours = suite_charts(suite, published_suite())[0].lines
     seen = [r.until(16_000).curve.returns.max() for r in published_suite().of(env, "hi-4-16")]
     assert published.y.max() <= np.mean(seen) < 20_000, "later episodes earned up to 100,000"
+    assert published.deviation is not None, "the band of their seeds shows where one run of ours is"
     assert ours.y[-1] == 30_000, "three episodes are too few to be smoothed"
     write_suite_report(suite, tmp_path)
     page = (tmp_path / "report.html").read_text()
@@ -179,6 +180,7 @@ def test_published_curves_lie_below_ours_up_to_the_same_step(suite_folder):
     charts = suite_charts(Suite("s", runs, 8), published_suite())
     boxing = next(chart for chart in charts if chart.title == BOXING)
     assert [line.label for line in boxing.lines][:2] == ["ar, published", "ar"]
+    assert boxing.lines[0].deviation is None, "two seeds of ours have a band of their own"
     assert max(boxing.lines[0].x) <= 20_000 and boxing.lines[0].style == ":"
     assert boxing.levels == {"human": 12.1}
     assert [line.label for line in charts[0].lines] == ["ar", "hi-4-16"]

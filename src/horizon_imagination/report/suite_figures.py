@@ -1,6 +1,7 @@
 """The paper's comparison figures: mean and deviation over seeds, ours over the published."""
 
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -22,7 +23,7 @@ POINTS = 200
 
 
 def suite_charts(suite: Suite, reference: Suite | None = None) -> list[Chart]:
-    """A chart per world; the published runs of the same settings are dashed below ours."""
+    """A chart per world; the published runs of the same settings are dotted below ours."""
     colours = colours_of(suite)
     charts = []
     for env in suite.envs():
@@ -35,7 +36,8 @@ def suite_charts(suite: Suite, reference: Suite | None = None) -> list[Chart]:
             if theirs:
                 past = [run.until(reached) for run in theirs]
                 label = f"{config}, published"
-                lines.append(_dashed(mean_line(past, label, colours[config], window)))
+                published = mean_line(past, label, colours[config], window)
+                lines.append(_dotted(published, band=len(own) < 2))
             lines.append(mean_line(own, config, colours[config], window))
         charts.append(Chart(env, lines, levels=levels_of(env), legend=False))
     return charts
@@ -96,6 +98,6 @@ def suite_figure(charts: list[Chart]) -> "Figure":
     return figure
 
 
-def _dashed(line: Line) -> Line:
-    """The curve alone: a second band would hide the first."""
-    return Line(line.label, line.x, line.y, line.colour, style=":")
+def _dotted(line: Line, *, band: bool) -> Line:
+    """Its band stays only where ours has none: the second would hide the first."""
+    return replace(line, style=":", deviation=line.deviation if band else None)
