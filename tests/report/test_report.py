@@ -65,7 +65,7 @@ def test_a_run_that_came_without_its_weights_shows_the_strips_of_its_training(ru
     shown = {n: page.index(base64.b64encode(b"strip %d" % n).decode()) for n in (2, 3)}
     folded = page.index("Film strips written during training")
     assert "holds no snapshot yet" in page
-    assert shown[3] < folded < shown[2], "the newest one is open, all of them are folded below it"
+    assert shown[3] < folded < shown[2], "the newest one is open, the others are folded below it"
 
 
 def test_a_line_that_is_being_written_does_not_count(run):

@@ -76,7 +76,7 @@ def _action_charts(record: RunRecord) -> list[Chart]:
             x_label,
         ),
         Chart(
-            "Share of actions changed once their frame is clean",
+            "Share of actions changed too late",
             [_line(record, "controller/late_changes", "", 5)],
             x_label,
         ),
@@ -138,7 +138,7 @@ def compare_charts(records: list[RunRecord]) -> list[Chart]:
         IMAGINED: "Imagined return, within the horizon",
         "controller/entropy": "Entropy of the policy",
         "controller/action_changes": "Action changes while a frame is in flight",
-        "controller/late_changes": "Share of actions changed once their frame is clean",
+        "controller/late_changes": "Share of actions changed too late",
         "tokenizer/reconstruction": "Tokenizer loss",
         "world_model/denoiser": "Denoiser loss",
         "controller/sight": "How far actions depend on what is seen",

@@ -47,7 +47,13 @@ def picture_sections(record: RunRecord, *, examples: int, seed: int, device: str
         pairs = reconstructions(agent, with_store, seed)
     except UsageError as error:
         why = page.paragraph(f"No pictures of the agent as it is now: {error}", "soft")
-        return [title, why, _newest(record.folder), _earlier(record.folder)]
+        written = _written(record.folder)
+        return [
+            title,
+            why,
+            *(_after_epoch(path, KEY) for path in written[-1:]),
+            _fold(written[:-1]),
+        ]
     return [
         title,
         page.heading("Reconstructions", 3),
@@ -64,7 +70,7 @@ def picture_sections(record: RunRecord, *, examples: int, seed: int, device: str
             KEY,
         ),
         _film(record.folder / VIDEOS / "imagined.mp4"),
-        _earlier(record.folder),
+        _fold(_written(record.folder)),
     ]
 
 
@@ -121,23 +127,17 @@ def _film(path: Path) -> str:
     return page.film(data_address(path.read_bytes(), "video/mp4"), "The same, as time passes.")
 
 
-def _newest(run: Path) -> str:
-    """The last strips that were written during training."""
-    found = _written(run)
-    return _after_epoch(found[-1], KEY) if found else ""
-
-
-def _earlier(run: Path, most: int = 4) -> str:
-    """Strips that were written during training, evenly spaced, oldest first."""
-    found = _written(run)
-    if not found:
+def _fold(written: list[Path], most: int = 4) -> str:
+    """Some of these strips, evenly spaced, oldest first, behind one line."""
+    if not written:
         return ""
-    places = sorted({round(i * (len(found) - 1) / (most - 1)) for i in range(most)})
-    images = [_after_epoch(found[i]) for i in places]
+    places = sorted({round(i * (len(written) - 1) / (most - 1)) for i in range(most)})
+    images = [_after_epoch(written[i]) for i in places]
     return page.folded("Film strips written during training", "".join(images))
 
 
 def _written(run: Path) -> list[Path]:
+    """Strips of the training, oldest first."""
     return sorted((run / VIDEOS).glob("epoch-*.png"))
 
 
