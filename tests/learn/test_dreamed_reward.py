@@ -34,13 +34,14 @@ class Knows(Denoiser):
 
 
 class Pays(RewardModel):
-    """Pays ten times what a frame is full of."""
+    """Pays ten times what a frame is full of, at this price."""
 
-    def __init__(self):
+    def __init__(self, price):
         nn.Module.__init__(self)
+        self.price = price
 
     def predict(self, z):
-        level = z.mean((2, 3, 4)) * 10
+        level = z.mean((2, 3, 4)) * 10 * self.price
         return symlog(level), torch.zeros(*level.shape, 2)
 
 
@@ -56,27 +57,37 @@ def experience(actions, short=None):
     return Experience(z.clone(), action, prev, action.float(), zero.bool(), mask)
 
 
-def measured(batch, **about):
+def measured(batch, hears=True, price=1.0):
     rng = torch.Generator().manual_seed(0)
-    found = dreamed_reward(Knows(**about), Pays(), batch, SCHEDULE, rng)
+    found = dreamed_reward(Knows(hears), Pays(price), batch, SCHEDULE, rng)
     return {name: value.item() for name, value in found.items()}
+
+
+def paying(real, imagined=None, read=None):
+    """Where nothing else is said, what is imagined and what is read is what is real."""
+    values = {"imagined_reward": imagined, "read_reward": read, "real_reward": real}
+    return {name: real if value is None else value for name, value in values.items()}
 
 
 def test_a_world_model_that_knows_the_world_pays_what_the_world_paid():
     # Three of four actions lead to a frame of the segment: 1 + 2 + 0 and 2 + 2 + 2.
     found = measured(experience([[1, 2, 0, 2], [2, 2, 2, 1]]))
-    assert found == pytest.approx({"real_reward": 4.5, "imagined_reward": 4.5}, rel=1e-4)
+    assert found == pytest.approx(paying(4.5), rel=1e-4)
 
 
 def test_what_is_not_imagined_is_not_paid():
     found = measured(experience([[1, 2, 0, 2], [2, 2, 2, 1]]), hears=False)
-    assert found["real_reward"] == 4.5
-    assert found["imagined_reward"] == pytest.approx(0, abs=1e-4)
+    assert found == pytest.approx(paying(4.5, imagined=0), abs=1e-4)
+
+
+def test_a_reward_model_that_misreads_is_told_from_a_world_model_that_misses():
+    found = measured(experience([[1, 2, 0, 2], [2, 2, 2, 1]]), price=0.5)
+    assert found == pytest.approx(paying(4.5, imagined=2.25, read=2.25), rel=1e-4)
 
 
 def test_padding_pays_nothing():
     found = measured(experience([[1, 2, 2, 2], [2, 2, 2, 1]], short=2))
-    assert found == pytest.approx({"real_reward": 3.5, "imagined_reward": 3.5}, rel=1e-4)
+    assert found == pytest.approx(paying(3.5), rel=1e-4)
 
 
 def test_a_real_agent_is_measured_in_its_own_shapes():

@@ -1,7 +1,8 @@
 """Whether imagination pays what the world paid: the rewards of recorded actions, dreamed and real.
 
 Frames that are blurred, or actions that are not heard, show as rewards that are missing or made up;
-a policy can only learn from those that are there.
+a policy can only learn from those that are there. What the reward model reads off the real frames
+tells whose fault it is: if that is right, the frames'.
 """
 
 import torch
@@ -30,8 +31,9 @@ def dreamed_reward(
     schedule: Schedule,
     rng: torch.Generator,
 ) -> dict[str, Float[Tensor, ""]]:
-    """What segments paid, and what they pay if they are imagined from their first frames under the
-    actions that were taken: means over segments. All draws are the CPU's."""
+    """What segments paid, what the reward model says they paid, and what they pay if they are
+    imagined from their first frames under the actions that were taken: means over segments.
+    All draws are the CPU's."""
     segments, length, *frame = batch.z.shape
     horizon = schedule.shape[1]
     context = length - horizon
@@ -44,9 +46,10 @@ def dreamed_reward(
         Context(batch.z[:, :context], batch.prev_actions[:, :context]),
         record=False,
     )
-    predicted, _ = reward.predict(torch.cat([batch.z[:, :context], imagined.z[-1]], dim=1))
+    dream = torch.cat([batch.z[:, :context], imagined.z[-1]], dim=1)
     paid = {
-        "imagined_reward": symexp(predicted.float()),
+        "imagined_reward": symexp(reward.predict(dream)[0].float()),
+        "read_reward": symexp(reward.predict(batch.z)[0].float()),
         "real_reward": shift_right(batch.reward, 0.0),
     }
     led_to = batch.mask[:, context:]

@@ -24,8 +24,12 @@ def learning_charts(record: RunRecord) -> list[Chart]:
 
 def _reward_charts(record: RunRecord) -> list[Chart]:
     window, x_label = _window(record), record.horizontal
-    real, imagined = "world_model/real_reward", "world_model/imagined_reward"
-    segments = smoothing_window(len(record.series(real)[0]))
+    paid = {
+        "world_model/real_reward": "in reality",
+        "world_model/read_reward": "there, read off the frames",
+        "world_model/imagined_reward": "in imagination",
+    }
+    segments = smoothing_window(len(record.series("world_model/real_reward")[0]))
     return [
         Chart(
             "Return",
@@ -48,8 +52,8 @@ def _reward_charts(record: RunRecord) -> list[Chart]:
         Chart(
             "What recorded actions pay",
             [
-                _line(record, real, "in reality", 0, smooth=segments),
-                _line(record, imagined, "in imagination", 2, smooth=segments),
+                _line(record, metric, label, place, smooth=segments)
+                for place, (metric, label) in enumerate(paid.items())
             ],
             x_label,
         ),
