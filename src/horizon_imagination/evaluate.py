@@ -16,6 +16,8 @@ from horizon_imagination.envs.make import atari_game
 from horizon_imagination.learn.streams import derive_seed
 from horizon_imagination.models.recurrent import State
 
+OnSteps = Callable[[int, int], None]
+
 
 @dataclass(frozen=True)
 class EpisodeResult:
@@ -69,19 +71,19 @@ def evaluate(
     protocol: Protocol,
     *,
     frames_of_first: list[np.ndarray] | None = None,
-    on_episodes: Callable[[int], None] = lambda count: None,
+    on_steps: OnSteps = lambda ended, steps: None,
 ) -> list[EpisodeResult]:
     """Play episodes with the agent, or at random without one.
 
-    Episode i has its own environment seed; `frames_of_first` receives the first one's frames.
+    Episode i has its own environment seed; `frames_of_first` receives the first one's frames,
+    `on_steps` the episodes that ended and the steps that were taken since the last call.
     """
     results: list[EpisodeResult] = []
     for first in range(0, protocol.episodes, protocol.envs):
         count = min(protocol.envs, protocol.episodes - first)
         seeds = [derive_seed(protocol.seed, f"episode {first + i}") % 2**31 for i in range(count)]
         film = frames_of_first if first == 0 else None
-        results += _play(agent, protocol, seeds, first, film)
-        on_episodes(count)
+        results += _play(agent, protocol, seeds, first, film, on_steps)
     return results
 
 
@@ -91,6 +93,7 @@ def _play(
     seeds: list[int],
     first: int,
     film: list[np.ndarray] | None,
+    on_steps: OnSteps,
 ) -> list[EpisodeResult]:
     worlds: list[gymnasium.Env] = []
     try:
@@ -107,6 +110,7 @@ def _play(
             if film is not None and 0 not in results:
                 film.append(frames[0].copy())
             actions, state = _actions(agent, frames, state, rng, protocol.greedy, worlds)
+            playing = len(worlds) - len(results)
             for i, env in enumerate(worlds):
                 if i in results:
                     continue
@@ -119,6 +123,7 @@ def _play(
                     results[i] = EpisodeResult(seeds[i], float(totals[i]), int(lengths[i]), ended)
                     if i == 0 and film is not None:
                         film.append(frames[0].copy())
+            on_steps(playing - (len(worlds) - len(results)), playing)
         return [results[i] for i in range(len(worlds))]
     finally:
         for env in worlds:

@@ -50,8 +50,8 @@ def main(argv: list[str]) -> int | None:
     check_fits(agent, protocol)
     print("\n".join(protocol.lines()))
     film = [] if args.video is not None else None
-    with counted("episodes", args.episodes) as on_episodes:
-        played = evaluate(agent, protocol, frames_of_first=film, on_episodes=on_episodes)
+    with counted("episodes", args.episodes) as on_steps:
+        played = evaluate(agent, protocol, frames_of_first=film, on_steps=on_steps)
     path, content = write_evaluation(args.run, snapshot, protocol, played, str(agent.device))
     print("\n".join(told(content)))
     print(f"every episode: {path}")

@@ -57,7 +57,7 @@ def main(argv: list[str]) -> int | None:
     unit = "episodes" if args.episodes is not None else "steps"
     with counted(unit, args.episodes or args.steps or 0) as done:
         by_episode = args.episodes is not None
-        record(what, agent, lambda ended: done(int(ended) if by_episode else 1))
+        record(what, agent, lambda ended: done(int(ended) if by_episode else 1, 1))
     figures = info(args.out)
     print(
         f"{args.out}: {figures['episodes']} episodes, {figures['steps']} steps, "

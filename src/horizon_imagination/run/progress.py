@@ -1,29 +1,64 @@
 """A bar for what takes a while; without a terminal, a line every few seconds."""
 
 import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from time import monotonic
+
+from horizon_imagination.run.display import clock
+
+
+class Tally:
+    """How many things are done, how fast steps are taken, how long the rest takes."""
+
+    def __init__(self, what: str, total: int) -> None:
+        self.what, self.total = what, total
+        self.done = self.steps = 0
+        self.begun = monotonic()
+
+    def add(self, done: int, steps: int) -> None:
+        """Count what is done since the last call, and the steps that it took."""
+        self.done += done
+        self.steps += steps
+
+    def __str__(self) -> str:
+        said = [f"{self.done:,}/{self.total:,} {self.what}"]
+        seconds = monotonic() - self.begun
+        if self.steps and self.what != "steps":
+            said.append(f"{self.steps:,} steps")
+        if self.steps and seconds:
+            rate = self.steps / seconds
+            said.append(f"{rate:,.0f} a second" if rate >= 2 else f"{rate:.2f} a second")
+        if self.done:
+            said.append(f"left about {clock(seconds * (self.total / self.done - 1))}")
+        return ", ".join(said)
 
 
 @contextmanager
-def counted(what: str, total: int, seconds: float = 5.0) -> Iterator[Callable[[int], None]]:
-    """Yields a function to call with the number of things done since the last call."""
+def counted(what: str, total: int, seconds: float = 5.0) -> Iterator[Callable[[int, int], None]]:
+    """Yields a function for what was done since the last call, and the steps that it took."""
+    tally = Tally(what, total)
     if sys.stderr.isatty():
         from rich.console import Console
-        from rich.progress import Progress
+        from rich.progress import BarColumn, Progress, TextColumn
 
-        with Progress(console=Console(stderr=True), transient=True) as bar:
-            task = bar.add_task(what, total=total)
-            yield lambda count: bar.update(task, advance=count)
+        columns = BarColumn(), TextColumn("{task.description}")
+        with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+            task = bar.add_task(str(tally), total=total)
+
+            def update(done: int, steps: int) -> None:
+                tally.add(done, steps)
+                bar.update(task, completed=tally.done, description=str(tally))
+
+            yield update
         return
-    done, last = 0, time.monotonic()
+    last = monotonic()
 
-    def report(count: int) -> None:
-        nonlocal done, last
-        done += count
-        if time.monotonic() - last >= seconds:
-            last = time.monotonic()
-            print(f"{done}/{total} {what}", file=sys.stderr, flush=True)
+    def report(done: int, steps: int) -> None:
+        nonlocal last
+        tally.add(done, steps)
+        if monotonic() - last >= seconds:
+            last = monotonic()
+            print(tally, file=sys.stderr, flush=True)
 
     yield report

@@ -243,8 +243,7 @@ class Trainer:
 
     def _play(self, protocol: Protocol) -> float:
         """The mean return of an evaluation."""
-        played = evaluate(self.agent, protocol)
-        self.watcher.step(len(played))
+        played = evaluate(self.agent, protocol, on_steps=lambda ended, _: self.watcher.step(ended))
         return sum(episode.total_reward for episode in played) / len(played)
 
     def _open_store(self, offline: Path | None) -> Store:
