@@ -2,11 +2,12 @@
 
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from itertools import islice
 
-import gymnasium
 import numpy as np
 import torch
 from einops import rearrange
+from jaxtyping import Float64
 
 from horizon_imagination.agent import Agent
 from horizon_imagination.config import EnvConfig
@@ -17,6 +18,8 @@ from horizon_imagination.learn.streams import derive_seed
 from horizon_imagination.models.recurrent import State
 
 OnSteps = Callable[[int, int], None]
+Policy = Float64[np.ndarray, " action"]
+Policies = Float64[np.ndarray, "episode action"]
 
 
 @dataclass(frozen=True)
@@ -39,7 +42,7 @@ class Protocol:
     seed: int
     greedy: bool
     envs: int = 16
-    """Episodes played at once; which actions are drawn depends on it."""
+    """Episodes played at once."""
 
     def lines(self) -> list[str]:
         """The protocol for people."""
@@ -65,7 +68,6 @@ class Protocol:
         return asdict(self)
 
 
-@torch.no_grad()
 def evaluate(
     agent: Agent | None,
     protocol: Protocol,
@@ -75,79 +77,118 @@ def evaluate(
 ) -> list[EpisodeResult]:
     """Play episodes with the agent, or at random without one.
 
-    Episode i has its own environment seed; `frames_of_first` receives the first one's frames,
-    `on_steps` the episodes that ended and the steps that were taken since the last call.
+    Episode i has its own world and its own dice, whoever plays beside it; when one ends, the next
+    takes its place. `frames_of_first` receives the first one's frames, `on_steps` the episodes that
+    ended and the steps that were taken since the last call.
     """
-    results: list[EpisodeResult] = []
-    for first in range(0, protocol.episodes, protocol.envs):
-        count = min(protocol.envs, protocol.episodes - first)
-        seeds = [derive_seed(protocol.seed, f"episode {first + i}") % 2**31 for i in range(count)]
-        film = frames_of_first if first == 0 else None
-        results += _play(agent, protocol, seeds, first, film, on_steps)
-    return results
-
-
-def _play(
-    agent: Agent | None,
-    protocol: Protocol,
-    seeds: list[int],
-    first: int,
-    film: list[np.ndarray] | None,
-    on_steps: OnSteps,
-) -> list[EpisodeResult]:
-    worlds: list[gymnasium.Env] = []
+    waiting = iter(range(protocol.episodes))
+    results: dict[int, EpisodeResult] = {}
+    playing: list[_Episode] = []
     try:
-        for seed in seeds:
-            worlds.append(make_env(protocol.env, seed))
-        frames = np.stack([env.reset(seed=s)[0] for env, s in zip(worlds, seeds, strict=True)])
-        device = agent.device if agent else torch.device("cpu")
-        rng = torch.Generator(device)
-        rng.manual_seed(derive_seed(protocol.seed, f"actions from episode {first}"))
-        state: State | None = None
-        results: dict[int, EpisodeResult] = {}
-        totals, lengths = np.zeros(len(worlds)), np.zeros(len(worlds), dtype=int)
-        while len(results) < len(worlds):
-            if film is not None and 0 not in results:
-                film.append(frames[0].copy())
-            actions, state = _actions(agent, frames, state, rng, protocol.greedy, worlds)
-            playing = len(worlds) - len(results)
-            for i, env in enumerate(worlds):
-                if i in results:
+        for number in islice(waiting, protocol.envs):
+            playing.append(_Episode(protocol, number))
+            playing[-1].begin()
+        players = _Players(agent)
+        while playing:
+            if frames_of_first is not None and playing[0].number == 0:
+                frames_of_first.append(playing[0].frame.copy())
+            policies = players.policies(playing)
+            ended = [p for p, e in enumerate(playing) if e.step(policies[p], protocol.greedy)]
+            on_steps(len(ended), len(playing))
+            for place in reversed(ended):
+                done = playing.pop(place)
+                done.env.close()
+                results[done.number] = done.result()
+                if frames_of_first is not None and done.number == 0:
+                    frames_of_first.append(done.frame.copy())
+                number = next(waiting, None)
+                if number is None:
+                    players.leave(place)
                     continue
-                frames[i], reward, terminated, truncated, info = env.step(int(actions[i]))
-                totals[i] += float(reward)
-                lengths[i] += 1
-                if terminated or truncated:
-                    ended = "terminated" if terminated else "truncated"
-                    ended = f"failed: {info['failure']}" if "failure" in info else ended
-                    results[i] = EpisodeResult(seeds[i], float(totals[i]), int(lengths[i]), ended)
-                    if i == 0 and film is not None:
-                        film.append(frames[0].copy())
-            on_steps(playing - (len(worlds) - len(results)), playing)
-        return [results[i] for i in range(len(worlds))]
+                playing.insert(place, _Episode(protocol, number))
+                playing[place].begin()
+                players.forget(place)
     finally:
-        for env in worlds:
-            env.close()
+        for episode in playing:
+            episode.env.close()
+    return [results[number] for number in range(protocol.episodes)]
 
 
-def _actions(
-    agent: Agent | None,
-    frames: np.ndarray,
-    state: State | None,
-    rng: torch.Generator,
-    greedy: bool,
-    worlds: list[gymnasium.Env],
-) -> tuple[np.ndarray, State | None]:
-    if agent is None:
-        num_actions = int(worlds[0].action_space.n)  # type: ignore[attr-defined]
-        drawn = torch.randint(num_actions, (len(frames),), generator=rng)
-        return drawn.numpy(), None
-    observed = rearrange(torch.from_numpy(frames), "b h w c -> b c h w").to(agent.device)
-    z = agent.encode(observed)
-    if state is None:
-        state = agent.actor.lstm.zero_state(len(z), z)
-    with autocast(agent.config.runtime, agent.device):
-        drawn, state = agent.actor.act(
-            rearrange(z, "b c h w -> b 1 c h w"), state, rng, greedy=greedy
+class _Episode:
+    """One episode that is being played."""
+
+    def __init__(self, protocol: Protocol, number: int) -> None:
+        self.number = number
+        self.seed = derive_seed(protocol.seed, f"episode {number}") % 2**31
+        self.dice = np.random.default_rng(
+            derive_seed(protocol.seed, f"actions of episode {number}")
         )
-    return drawn.cpu().numpy(), state
+        self.env = make_env(protocol.env, self.seed)
+        self.frame = np.zeros(0, dtype=np.uint8)
+        self.total, self.length, self.ended = 0.0, 0, ""
+
+    def begin(self) -> None:
+        """See the first frame."""
+        self.frame = self.env.reset(seed=self.seed)[0]
+
+    def step(self, policy: Policy, greedy: bool) -> bool:
+        """Take an action; whether it was the last."""
+        action = int(policy.argmax()) if greedy else draw(policy, self.dice.random())
+        self.frame, reward, terminated, truncated, info = self.env.step(action)
+        self.total += float(reward)
+        self.length += 1
+        if terminated or truncated:
+            self.ended = "terminated" if terminated else "truncated"
+            if "failure" in info:
+                self.ended = f"failed: {info['failure']}"
+        return bool(self.ended)
+
+    def result(self) -> EpisodeResult:
+        """What came of it."""
+        return EpisodeResult(self.seed, self.total, self.length, self.ended)
+
+
+class _Players:
+    """What the agent remembers of several episodes at once; without an agent, nothing."""
+
+    def __init__(self, agent: Agent | None) -> None:
+        self.agent = agent
+        self.state: State | None = None
+
+    @torch.no_grad()
+    def policies(self, playing: list[_Episode]) -> Policies:
+        """The probabilities of the actions in every episode."""
+        agent = self.agent
+        if agent is None:
+            num_actions = int(playing[0].env.action_space.n)  # type: ignore[attr-defined]
+            return np.full((len(playing), num_actions), 1 / num_actions)
+        frames = torch.from_numpy(np.stack([episode.frame for episode in playing]))
+        z = agent.encode(rearrange(frames, "b h w c -> b c h w").to(agent.device))
+        if self.state is None:
+            self.state = agent.actor.lstm.zero_state(len(z), z)
+        with autocast(agent.config.runtime, agent.device):
+            logits, states = agent.actor(rearrange(z, "b c h w -> b 1 c h w"), None, self.state)
+        self.state = states.at(-1)
+        return logits[:, -1].double().softmax(-1).cpu().numpy()
+
+    def forget(self, place: int) -> None:
+        """Another episode begins here."""
+        if self.state is not None:
+            for part in self.state:
+                part[place] = 0
+
+    def leave(self, place: int) -> None:
+        """No other episode begins here."""
+        if self.state is not None:
+            kept = [p for p in range(len(self.state.h)) if p != place]
+            self.state = State(self.state.h[kept], self.state.c[kept])
+
+
+def draw(policy: Policy, omega: float) -> int:
+    """The action whose share of [0, 1) holds omega.
+
+    >>> [draw(np.array([0.25, 0.0, 0.75]), omega) for omega in (0.0, 0.2499, 0.25, 0.9999)]
+    [0, 0, 2, 2]
+    """
+    shares = policy.cumsum()
+    return int(np.searchsorted(shares, omega * shares[-1], side="right").clip(max=len(shares) - 1))

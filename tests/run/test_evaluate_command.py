@@ -3,13 +3,14 @@
 import json
 import shutil
 
+import gymnasium
 import numpy as np
 import pytest
 
 from horizon_imagination.agent import Agent
 from horizon_imagination.config import AtariConfig, EnvConfig
 from horizon_imagination.data import Store, validate
-from horizon_imagination.evaluate import EpisodeResult, Protocol, evaluate
+from horizon_imagination.evaluate import EpisodeResult, Protocol, draw, evaluate
 from horizon_imagination.run.evaluation import published, summary, told
 from horizon_imagination.run.record import Recording, record
 
@@ -69,11 +70,68 @@ def test_bad_input_is_one_line(line, said, command, run, tmp_path):
     assert status == 2 and len(err.splitlines()) == 1 and said in err
 
 
-def test_a_deterministic_policy_plays_the_same_whatever_plays_beside_it(trained):
+@pytest.mark.parametrize("greedy", [True, False])
+def test_an_episode_is_the_same_whatever_is_played_beside_it(trained, greedy):
     agent = Agent.load(trained, "cpu")
     env = agent.config.env
-    alone, together = (evaluate(agent, Protocol(env, 5, 1, True, n)) for n in (1, 5))
-    assert alone == together
+    alone, *together = (evaluate(agent, Protocol(env, 5, 1, greedy, n)) for n in (1, 2, 3, 5))
+    assert all(alone == played for played in together)
+
+
+class Steps(gymnasium.Env):
+    """Ends after as many steps as its seed says; earns the number of steps that were right."""
+
+    observation_space = gymnasium.spaces.Box(0, 255, (8, 8, 3), np.uint8)
+    action_space = gymnasium.spaces.Discrete(2)
+    open = 0
+    most = 0
+
+    def __init__(self, seed=0):
+        Steps.open += 1
+        Steps.most = max(Steps.most, Steps.open)
+
+    def reset(self, *, seed=None, options=None):
+        self.left = 1 + seed % 7
+        return np.zeros((8, 8, 3), np.uint8), {}
+
+    def step(self, action):
+        self.left -= 1
+        return np.zeros((8, 8, 3), np.uint8), float(action), self.left == 0, False, {}
+
+    def close(self):
+        Steps.open -= hasattr(self, "left")
+        self.__dict__.pop("left", None)
+
+
+def test_a_place_is_taken_again_as_soon_as_its_episode_ends(monkeypatch):
+    monkeypatch.setattr("horizon_imagination.evaluate.make_env", lambda cfg, seed: Steps(seed))
+    Steps.open = Steps.most = 0
+    rounds = []
+    protocol = Protocol(EnvConfig(), episodes=20, seed=0, greedy=False, envs=4)
+    played = evaluate(None, protocol, on_steps=lambda *counts: rounds.append(counts))
+    assert [e.length for e in played] == [1 + e.seed % 7 for e in played]
+    free = [0] * 4  # when each of four places is free again
+    for length in (e.length for e in played):
+        free.sort()
+        free[0] += length
+    assert len(rounds) == max(free) < sum(max(e.length for e in played[i : i + 4])
+                                          for i in range(0, 20, 4))  # fmt: skip
+    assert Steps.most == 4 and Steps.open == 0
+
+
+def test_worlds_are_closed_when_one_of_them_fails(monkeypatch):
+    monkeypatch.setattr("horizon_imagination.evaluate.make_env", lambda cfg, seed: Steps(seed))
+    monkeypatch.setattr(Steps, "step", lambda self, action: 1 / 0)
+    Steps.open = 0
+    with pytest.raises(ZeroDivisionError):
+        evaluate(None, Protocol(EnvConfig(), 5, 0, False, envs=3))
+    assert Steps.open == 0
+
+
+def test_actions_are_drawn_as_often_as_the_policy_says():
+    policy = np.array([0.1, 0.0, 0.6, 0.3])
+    drawn = [draw(policy, omega) for omega in (np.arange(1000) + 0.5) / 1000]
+    assert np.bincount(drawn, minlength=4).tolist() == [100, 0, 600, 300]
 
 
 def test_the_summary_has_robust_means_and_landmarks():
