@@ -6,11 +6,13 @@ import shutil
 import gymnasium
 import numpy as np
 import pytest
+import torch
 
 from horizon_imagination.agent import Agent
 from horizon_imagination.config import AtariConfig, EnvConfig
 from horizon_imagination.data import Store, validate
 from horizon_imagination.evaluate import EpisodeResult, Protocol, draw, evaluate
+from horizon_imagination.presets import DEBUG
 from horizon_imagination.run.evaluation import published, summary, told
 from horizon_imagination.run.record import Recording, record
 
@@ -70,42 +72,64 @@ def test_bad_input_is_one_line(line, said, command, run, tmp_path):
     assert status == 2 and len(err.splitlines()) == 1 and said in err
 
 
-@pytest.mark.parametrize("greedy", [True, False])
-def test_an_episode_is_the_same_whatever_is_played_beside_it(trained, greedy):
-    agent = Agent.load(trained, "cpu")
-    env = agent.config.env
-    alone, *together = (evaluate(agent, Protocol(env, 5, 1, greedy, n)) for n in (1, 2, 3, 5))
-    assert all(alone == played for played in together)
-
-
 class Steps(gymnasium.Env):
-    """Ends after as many steps as its seed says; earns the number of steps that were right."""
+    """Ends after as many steps as its seed says; what it pays tells which actions were taken."""
 
-    observation_space = gymnasium.spaces.Box(0, 255, (8, 8, 3), np.uint8)
+    observation_space = gymnasium.spaces.Box(0, 255, (32, 32, 3), np.uint8)
     action_space = gymnasium.spaces.Discrete(2)
     open = 0
     most = 0
 
-    def __init__(self, seed=0):
+    def __init__(self, seed, least=1):
+        self.least = least
         Steps.open += 1
         Steps.most = max(Steps.most, Steps.open)
 
     def reset(self, *, seed=None, options=None):
-        self.left = 1 + seed % 7
-        return np.zeros((8, 8, 3), np.uint8), {}
+        self.rng, self.length, self.taken = np.random.default_rng(seed), self.least + seed % 7, 0
+        return self.rng.integers(256, size=(32, 32, 3), dtype=np.uint8), {}
 
     def step(self, action):
-        self.left -= 1
-        return np.zeros((8, 8, 3), np.uint8), float(action), self.left == 0, False, {}
+        self.taken += 1
+        frame = self.rng.integers(256, size=(32, 32, 3), dtype=np.uint8)
+        return frame, float(action * 2**self.taken), self.taken == self.length, False, {}
 
     def close(self):
-        Steps.open -= hasattr(self, "left")
-        self.__dict__.pop("left", None)
+        Steps.open -= 1
 
 
-def test_a_place_is_taken_again_as_soon_as_its_episode_ends(monkeypatch):
-    monkeypatch.setattr("horizon_imagination.evaluate.make_env", lambda cfg, seed: Steps(seed))
+@pytest.fixture
+def steps(monkeypatch):
+    """Worlds of many lengths."""
     Steps.open = Steps.most = 0
+    monkeypatch.setattr("horizon_imagination.evaluate.make_env", lambda cfg, seed: Steps(seed))
+
+
+@pytest.mark.parametrize("greedy", [True, False])
+def test_an_episode_is_the_same_whatever_is_played_beside_it(steps, greedy):
+    torch.manual_seed(0)
+    agent = Agent(DEBUG, 2, torch.device("cpu"))
+    with torch.no_grad():
+        for weight in agent.actor.lstm.parameters():
+            weight.mul_(8)  # so that it goes by what it remembers
+        agent.actor.head.weight.mul_(30)
+        agent.actor.head.bias.zero_()
+    alone, *together = (
+        evaluate(agent, Protocol(EnvConfig(), 12, 1, greedy, n)) for n in (1, 2, 5, 12)
+    )
+    assert len({e.length for e in alone}) > 3, "places are taken again at different times"
+    assert len({e.total_reward for e in alone}) > 3, "and actions are not the same in all of them"
+    assert all(alone == played for played in together)
+
+
+def test_every_episode_has_dice_of_its_own(steps, monkeypatch):
+    monkeypatch.setattr("horizon_imagination.evaluate.make_env", lambda _, s: Steps(s, least=30))
+    played = evaluate(None, Protocol(EnvConfig(), episodes=9, seed=0, greedy=False))
+    begun = [int(e.total_reward) % 2**30 for e in played]
+    assert len(set(begun)) == 9
+
+
+def test_a_place_is_taken_again_as_soon_as_its_episode_ends(steps):
     rounds = []
     protocol = Protocol(EnvConfig(), episodes=20, seed=0, greedy=False, envs=4)
     played = evaluate(None, protocol, on_steps=lambda *counts: rounds.append(counts))
@@ -114,18 +138,17 @@ def test_a_place_is_taken_again_as_soon_as_its_episode_ends(monkeypatch):
     for length in (e.length for e in played):
         free.sort()
         free[0] += length
-    assert len(rounds) == max(free) < sum(max(e.length for e in played[i : i + 4])
-                                          for i in range(0, 20, 4))  # fmt: skip
+    in_groups = sum(max(e.length for e in played[i : i + 4]) for i in range(0, 20, 4))
+    assert len(rounds) == max(free) < in_groups
     assert Steps.most == 4 and Steps.open == 0
 
 
-def test_worlds_are_closed_when_one_of_them_fails(monkeypatch):
-    monkeypatch.setattr("horizon_imagination.evaluate.make_env", lambda cfg, seed: Steps(seed))
-    monkeypatch.setattr(Steps, "step", lambda self, action: 1 / 0)
-    Steps.open = 0
+@pytest.mark.parametrize("what", ["reset", "step"])
+def test_worlds_are_closed_when_one_of_them_fails(steps, monkeypatch, what):
+    monkeypatch.setattr(Steps, what, lambda self, *args, **options: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         evaluate(None, Protocol(EnvConfig(), 5, 0, False, envs=3))
-    assert Steps.open == 0
+    assert Steps.most > 0 and Steps.open == 0
 
 
 def test_actions_are_drawn_as_often_as_the_policy_says():
