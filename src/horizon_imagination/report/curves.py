@@ -113,7 +113,7 @@ def as_svg(drawn: "Figure") -> str:
 
     file = io.StringIO()
     # A fixed salt makes the same chart the same text.
-    with rc_context({"svg.hashsalt": "horizon", "svg.fonttype": "path"}):
+    with rc_context({"svg.hashsalt": "horizon", "svg.fonttype": "none"}):
         drawn.savefig(file, format="svg", transparent=True, metadata={"Date": None})
     text = file.getvalue()
     return text[text.index("<svg") :].replace(INK, "currentColor")
