@@ -18,9 +18,12 @@ from statistics import median
 import torch
 
 from horizon_imagination.engine.dream import Start, dream
+from horizon_imagination.engine.embedded import EmbeddedWorldModel
 from horizon_imagination.imagination import Imagined
 from horizon_imagination.models.actor_critic import Actor
 from horizon_imagination.models.denoiser import Denoiser
+from horizon_imagination.models.reward import RewardModel
+from horizon_imagination.models.tokenizer import Tokenizer
 from horizon_imagination.schedules import horizon_schedule
 from horizon_imagination.windows import frame_evaluations
 
@@ -29,11 +32,11 @@ REQUIRED = {(4, 16): 3.0, (4, 32): None, (1, 32): 8.0}
 """Least ratio by (decay horizon, budget)."""
 
 
-def build(batch: int, context: int) -> tuple[Denoiser, Actor, Start]:
+def build(batch: int, context: int) -> tuple[EmbeddedWorldModel, Actor, Start]:
     """Four layers of width 256 and 16 tokens a frame; gates opened so that all parts matter."""
     torch.manual_seed(0)
     denoiser = Denoiser(
-        channels=CHANNELS, size=SIZE, num_actions=ACTIONS, layers=4, heads=4, head_dim=64,
+        channels=CHANNELS, size=SIZE, action_space=ACTIONS, layers=4, heads=4, head_dim=64,
         patch_size=2, mlp_ratio=4, prediction="velocity", action_tokens=False, normalize=False,
     )  # fmt: skip
     for name, parameter in denoiser.named_parameters():
@@ -45,7 +48,16 @@ def build(batch: int, context: int) -> tuple[Denoiser, Actor, Start]:
     )  # fmt: skip
     z = torch.rand(batch, context, CHANNELS, SIZE, SIZE) * 2 - 1
     actions = torch.randint(ACTIONS, (batch, context))
-    return denoiser, actor, Start(z, actions, torch.ones(batch, context, dtype=torch.bool))
+    tokenizer = Tokenizer(  # neither it nor the reward model is timed
+        size=2 * SIZE, image_channels=3, patch_size=1, channels=8, multipliers=(1,),
+        encoder_blocks=1, decoder_blocks=1, attention_at=(), latent_channels=CHANNELS,
+        norm_groups=2,
+    )  # fmt: skip
+    reward = RewardModel(
+        channels=CHANNELS, size=SIZE, cnn_channels=4, cnn_out_channels=2, hidden=4, normalize=False
+    )
+    world = EmbeddedWorldModel(tokenizer, denoiser, reward)
+    return world, actor, Start(z, actions, torch.ones(batch, context, dtype=torch.bool))
 
 
 def timed(f: Callable[[], Imagined]) -> tuple[float, Imagined]:
@@ -56,14 +68,14 @@ def timed(f: Callable[[], Imagined]) -> tuple[float, Imagined]:
 
 
 def compare(
-    denoiser: Denoiser, actor: Actor, start: Start, decay: int, budget: int, repeats: int
+    world: EmbeddedWorldModel, actor: Actor, start: Start, decay: int, budget: int, repeats: int
 ) -> dict:
     """Medians of both paths after one warm-up each, and how far their frames are apart."""
     schedule = horizon_schedule(HORIZON, budget, decay)
 
     def path(window: bool) -> Callable[[], Imagined]:
         return lambda: dream(
-            denoiser, actor, start, schedule, context=1, sampler="stable", window=window,
+            world, actor, start, schedule, context=1, sampler="stable", window=window,
             rng=torch.Generator().manual_seed(1),
         )  # fmt: skip
 

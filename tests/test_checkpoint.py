@@ -11,7 +11,6 @@ from horizon_imagination import checkpoint
 from horizon_imagination.agent import Agent
 from horizon_imagination.checkpoint import (
     Progress,
-    best_return,
     join_arrays,
     load_snapshot,
     save_best,
@@ -24,7 +23,7 @@ from horizon_imagination.errors import UsageError
 from horizon_imagination.learn.guard import Guard
 from horizon_imagination.learn.learner import Learner, Losses, Term
 from horizon_imagination.presets import PRESETS
-from horizon_imagination.snapshots import agent_folder, publish, snapshots
+from horizon_imagination.snapshots import agent_folder, publish, read_score, snapshots
 
 DEBUG = PRESETS["debug"][1]
 
@@ -104,9 +103,9 @@ def test_a_snapshot_of_the_same_name_is_never_missing(tmp_path):
 def test_a_new_best_replaces_one_of_a_later_epoch(tmp_path):
     """After a resume the best of the epochs that come again may be the older number."""
     agent, _ = make(tmp_path)
-    save_best(tmp_path, agent, Progress(epoch=15, env_steps=300), 0.5)
-    save_best(tmp_path, agent, Progress(epoch=12, env_steps=240), 0.7)
-    assert best_return(tmp_path) == 0.7
+    save_best(tmp_path, agent, epoch=15, env_steps=300, score=0.5)
+    save_best(tmp_path, agent, epoch=12, env_steps=240, score=0.7)
+    assert read_score(agent_folder(tmp_path)).score == 0.7
     assert trained_for(agent_folder(tmp_path)) == {"epoch": 12, "env_steps": 240}
 
 
@@ -117,13 +116,45 @@ def test_the_best_snapshot_is_loaded_before_the_latest(tmp_path):
     assert agent_folder(tmp_path).name == "best-000004"
 
 
-@pytest.mark.parametrize("name", ["weights.safetensors", "training.safetensors", "state.json"])
-def test_a_damaged_snapshot_is_one_line(tmp_path, name):
+FILES = ["weights.safetensors", "training.safetensors", "state.json", "agent.json"]
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_one_flipped_bit_is_found(tmp_path, name):
     agent, learner = make(tmp_path)
     learner.step()
     path = save_snapshot(tmp_path, agent, [learner], {}, Progress(), keep=1)
+    content = bytearray((path / name).read_bytes())
+    content[-3] ^= 1
+    (path / name).write_bytes(content)
+    said = f"{name} has changed since it was written; restore the snapshot from a copy"
+    with pytest.raises(UsageError, match=said):
+        load_snapshot(path, agent, [learner])
+    if name in ("weights.safetensors", "agent.json"):
+        with pytest.raises(UsageError, match=said):
+            Agent.load(tmp_path, "cpu")
+
+
+def test_weights_that_are_not_finite_are_refused(tmp_path):
+    """Written as they are, so that their hash is right."""
+    agent, learner = make(tmp_path)
+    next(agent.actor.parameters()).data.view(-1)[0] = float("nan")
+    path = save_snapshot(tmp_path, agent, [learner], {}, Progress(), keep=1)
+    for load in (lambda: Agent.load(tmp_path, "cpu"), lambda: load_snapshot(path, agent, [])):
+        with pytest.raises(UsageError, match="has values that are not finite, in actor"):
+            load()
+
+
+@pytest.mark.parametrize("name", ["weights.safetensors", "training.safetensors", "state.json"])
+def test_a_damaged_snapshot_without_hashes_is_one_line(tmp_path, name):
+    """As versions before 0.3 wrote it."""
+    agent, learner = make(tmp_path)
+    learner.step()
+    path = save_snapshot(tmp_path, agent, [learner], {}, Progress(), keep=1)
+    (path / "sha256.json").unlink()
+    load_snapshot(path, agent, [learner])
     (path / name).write_bytes((path / name).read_bytes()[:20])
-    with pytest.raises(UsageError, match="cannot be read"):
+    with pytest.raises(UsageError, match=r"cannot be read|is damaged"):
         load_snapshot(path, agent, [learner])
     if name == "weights.safetensors":
         with pytest.raises(UsageError, match="cannot be read"):

@@ -25,7 +25,7 @@ def test_a_field_that_an_older_run_lacks_has_its_default():
     "section,field,value,said",
     [
         ("imagination", "colour", 1, "config.imagination: unknown colour"),
-        ("imagination", "budget", "many", "config.imagination.budget must be of type int"),
+        ("imagination", "budget", "many", "config.imagination.budget must be a whole number"),
         ("imagination", "sampler", "wild", "config.imagination.sampler must be one of"),
         ("imagination", "decay_horizon", 0.0, "decay_horizon must lie in"),
     ],

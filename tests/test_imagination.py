@@ -19,7 +19,7 @@ from horizon_imagination import (
     stable_actor,
     uniform_noise,
 )
-from horizon_imagination.studies.analytic_world import exact_velocity, future, render, steer
+from horizon_imagination.studies.imagination import exact_velocity, future, render, steer
 
 BATCH, HORIZON = 5, 8
 SCHEDULES = {
@@ -219,3 +219,46 @@ def test_context_and_first_action_go_together():
     still = recorded_actor(torch.zeros(BATCH, HORIZON - 1, dtype=torch.long))
     with pytest.raises(ValueError, match="both or neither"):
         imagine(exact_velocity, still, noise, horizon_schedule(HORIZON, 2, 1), context=context)
+
+
+def with_entry(row, column, value):
+    schedule = horizon_schedule(HORIZON, 8, 3)
+    schedule[row, column] = value
+    return schedule
+
+
+@pytest.mark.parametrize(
+    "schedule,words",
+    [
+        (with_entry(0, 2, 0.5), "first row of a schedule is exactly 0"),
+        (with_entry(-1, 2, 0.5), "last row of a schedule is exactly 1"),
+        (with_entry(-1, 2, 0.9999999), "last row of a schedule is exactly 1"),
+        (with_entry(3, 0, 0.9999999), "within 1e-06 of 0 or 1"),
+        (with_entry(5, 0, 0.25), "times of a schedule never fall: see rows 4 and 5"),
+        (with_entry(5, 0, float("nan")), "never fall"),
+        (horizon_schedule(HORIZON - 1, 8, 3), r"expected \(rows, 8\), got \(9, 7\)"),
+        (horizon_schedule(HORIZON, 8, 3)[-1:], r"got \(1, 8\)"),
+    ],
+)
+def test_a_matrix_that_is_no_schedule_is_refused(schedule, words):
+    noise = uniform_noise(BATCH, HORIZON, 1, 8, 8, rng=generator())
+    still = recorded_actor(torch.zeros(BATCH, HORIZON - 1, dtype=torch.long))
+    with pytest.raises(ValueError, match=words):
+        imagine(lambda z, tau, prev_actions: -z, still, noise, schedule)
+
+
+@pytest.mark.parametrize("logits", [(1.0, 2.0, 3.0), (-1.0, 1.0, 1.0), (0.2, 0.2, 0.2)])
+def test_numbers_that_are_no_probabilities_are_refused(logits):
+    noise = uniform_noise(BATCH, HORIZON, 1, 8, 8, rng=generator())
+    actor = stable_actor(
+        lambda z, tau: torch.tensor(logits).expand(*z.shape[:2], 3), dice(generator())
+    )
+    with pytest.raises(ValueError, match="expected probabilities, apply a softmax"):
+        imagine(lambda z, tau, prev_actions: -z, actor, noise, horizon_schedule(HORIZON, 8, 3))
+
+
+def test_velocities_that_would_be_broadcast_are_refused():
+    noise = uniform_noise(BATCH, HORIZON, 2, 8, 8, rng=generator())
+    still = recorded_actor(torch.zeros(BATCH, HORIZON - 1, dtype=torch.long))
+    with pytest.raises(ValueError, match=r"shape \(5, 8, 1, 8, 8\) for frames of shape"):
+        imagine(lambda z, tau, a: -z[:, :, :1], still, noise, horizon_schedule(HORIZON, 8, 3))

@@ -13,6 +13,7 @@ from horizon_imagination import (
     moving,
     pyramidal_schedule,
 )
+from horizon_imagination.schedules import schedule_of_kind
 
 DECAYS = [1, 1.5, 2, 2.7182818, 3, 4, 5, 6, 7.3, 12, 16]
 GRID = [
@@ -146,3 +147,13 @@ def test_frames_in_flight_at_the_published_settings(decay, budget, total):
 def test_bad_numbers_are_refused_with_what_was_expected(call, said):
     with pytest.raises(ValueError, match=said):
         call()
+
+
+def test_a_schedule_has_the_name_of_its_kind():
+    for kind, schedule in {
+        "horizon": horizon_schedule(3, 6, 2.0),
+        "pyramidal": pyramidal_schedule(3, 6),
+        "autoregressive": autoregressive_schedule(3, 6),
+        "full": full_sequence_schedule(3, 6),
+    }.items():
+        assert torch.equal(schedule_of_kind(kind, 3, 6, 2.0), schedule)

@@ -6,89 +6,147 @@ action = agent.act(observation)
 """
 
 import copy
-import json
-import os
+from functools import cached_property
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any
 
+import gymnasium
 import numpy as np
 import torch
 from einops import rearrange
-from jaxtyping import UInt8
-from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
+from jaxtyping import Bool, Shaped, UInt8
+from safetensors.torch import save_file
 from torch import Tensor, nn
 
-from horizon_imagination.config import Config, RecurrentConfig
+from horizon_imagination.action_json import space_to_json
+from horizon_imagination.actions import ActionSpace, Discrete, as_space
+from horizon_imagination.config import Config
 from horizon_imagination.config_json import from_json, to_json
 from horizon_imagination.device import autocast, resolve_device, uses_bfloat16
+from horizon_imagination.engine import graph
+from horizon_imagination.engine.embedded import EmbeddedWorldModel
 from horizon_imagination.engine.fused import FusedDenoiser
+from horizon_imagination.envs import make_env
+from horizon_imagination.envs.given import EnvLike, env_config
+from horizon_imagination.envs.spaces import single, to_world
+from horizon_imagination.envs.view import View, as_frames
 from horizon_imagination.errors import UsageError, as_usage_error
+from horizon_imagination.evaluate import Evaluation, Protocol, evaluate
+from horizon_imagination.files import replacing, write_json
 from horizon_imagination.kernels import fuse, wanted
-from horizon_imagination.learn.streams import derive_seed
-from horizon_imagination.models.actor_critic import Actor, Critic
 from horizon_imagination.models.denoiser import Denoiser
-from horizon_imagination.models.recurrent import State
+from horizon_imagination.models.recurrent import RecurrentState
 from horizon_imagination.models.reward import RewardModel
 from horizon_imagination.models.tokenizer import Tokenizer
-from horizon_imagination.schedules import horizon_schedule
-from horizon_imagination.snapshots import agent_folder
+from horizon_imagination.networks import build_controller, build_networks
+from horizon_imagination.schedules import check_schedule, configured_schedule
+from horizon_imagination.snapshots import (
+    DESCRIPTION,
+    agent_folder,
+    check_hashes,
+    read_description,
+)
+from horizon_imagination.streams import derive_seed
+from horizon_imagination.tensor_files import check_finite, read_tensors
 from horizon_imagination.types import Latents, Schedule
+from horizon_imagination.world_model import WorldModel, check_world_model
 
 NETWORKS = ("tokenizer", "denoiser", "reward", "actor", "critic")
-DESCRIPTION, WEIGHTS = "agent.json", "weights.safetensors"
+WEIGHTS = "weights.safetensors"
 
 
 class Agent:
-    """Tokenizer, denoiser (and its average), reward model, actor and critic."""
+    """Tokenizer, denoiser (and its average), reward model, actor and critic.
 
-    def __init__(self, config: Config, num_actions: int, device: torch.device) -> None:
-        self.config, self.num_actions, self.device = config, num_actions, device
+    If a world model is given, actor and critic are the agent's only networks, and what is saved.
+    A schedule that is given takes the place of the config's.
+    """
+
+    tokenizer: Tokenizer
+    denoiser: Denoiser
+    reward: RewardModel
+
+    def __init__(
+        self,
+        config: Config,
+        action_space: ActionSpace | int,
+        device: torch.device,
+        *,
+        world_model: WorldModel | None = None,
+        schedule: Schedule | None = None,
+    ) -> None:
+        self.config, self.action_space, self.device = config, as_space(action_space), device
+        self.given_world = world_model is not None
+        self.given_schedule = schedule
+        if schedule is not None:
+            with as_usage_error():
+                check_schedule(schedule, schedule.shape[-1])
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(derive_seed(config.seed, "init"))
-            built = build_networks(config, num_actions)
-        self.tokenizer, self.denoiser, self.reward, self.actor, self.critic = built
+            if world_model is None:
+                built = build_networks(config, self.action_space)
+                self.tokenizer, self.denoiser, self.reward = built[:3]
+                self.actor, self.critic = built[3:]
+            else:
+                with as_usage_error():
+                    check_world_model(world_model)
+                self.world_model, latent = world_model, world_model.latent_shape[:2]
+                self.actor, self.critic = build_controller(config, self.action_space, *latent)
         self.fused = wanted(config.runtime.fused, device)
+        self.captured = graph.wanted(config.runtime.graphs, device)
         for network in self.networks().values():
             network.to(device)
             if self.fused:
                 fuse(network).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-        self.denoiser_average = copy.deepcopy(self.denoiser) if config.denoiser.ema else None
+        averaged = config.denoiser.ema and not self.given_world
+        self.denoiser_average = copy.deepcopy(self.denoiser) if averaged else None
         self._rng = torch.Generator(device).manual_seed(derive_seed(config.seed, "act"))
-        self._state: State | None = None
+        self._state: RecurrentState | None = None
+        self.view: View | None = None
+        """How the observations of its world are read; none where only finished frames are known."""
 
     @property
-    def dreamer(self) -> Denoiser:
+    def num_actions(self) -> int:
+        """The number of actions, where they are discrete."""
+        if not isinstance(self.action_space, Discrete):
+            raise UsageError(f"{self.config.env.id} has {self.action_space.words()}: no number")
+        return self.action_space.n
+
+    @property
+    def imagination_denoiser(self) -> Denoiser:
         """The denoiser that imagination uses."""
         return self.denoiser_average or self.denoiser
 
-    @property
-    def captured(self) -> bool:
-        """Whether steps run as CUDA graphs."""
-        return self.config.runtime.graphs and self.device.type == "cuda"
+    def __getattr__(self, name: str) -> Any:
+        """Say why an agent with a given world model has no such network."""
+        if name in NETWORKS and self.__dict__.get("given_world"):
+            raise UsageError(f"the agent was given its world model: it has no {name} of its own")
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
-    def window_denoiser(self) -> Denoiser | FusedDenoiser:
-        """The denoiser that imagination uses, in fused kernels where they can take its place."""
-        if not self.fused or not FusedDenoiser.fits(self.dreamer):
-            return self.dreamer
-        half = uses_bfloat16(self.config.runtime, self.device)
-        return FusedDenoiser(self.dreamer, torch.bfloat16 if half else torch.float32)
+    @cached_property
+    def world_model(self) -> WorldModel:
+        """The world model it imagines in: its windows run in fused kernels where they can."""
+        denoiser, fused = self.imagination_denoiser, None
+        if self.fused and FusedDenoiser.fits(denoiser):
+            half = uses_bfloat16(self.config.runtime, self.device)
+            fused = FusedDenoiser(denoiser, torch.bfloat16 if half else torch.float32)
+        return EmbeddedWorldModel(self.tokenizer, denoiser, self.reward, fused)
 
     @property
     def schedule(self) -> Schedule:
         """The schedule it imagines with."""
-        cfg = self.config.imagination
-        return horizon_schedule(cfg.horizon, cfg.budget, cfg.decay_horizon)
+        given = self.given_schedule
+        return configured_schedule(self.config.imagination) if given is None else given
 
     @property
     def latent_shape(self) -> tuple[int, int, int]:
         """Channels, height and width of a latent frame."""
-        size = self.tokenizer.latent_size
-        return self.config.tokenizer.latent_channels, size, size
+        return self.world_model.latent_shape
 
     def networks(self) -> dict[str, nn.Module]:
         """The networks by name."""
-        return {name: getattr(self, name) for name in NETWORKS}
+        names = NETWORKS[3:] if self.given_world else NETWORKS
+        return {name: getattr(self, name) for name in names}
 
     @torch.no_grad()
     def follow_denoiser(self) -> None:
@@ -105,13 +163,31 @@ class Agent:
     def encode(self, frames: UInt8[Tensor, "batch channel height width"]) -> Tensor:
         """Latents of stored frames, in the agent's precision."""
         with autocast(self.config.runtime, self.device):
-            return self.tokenizer.encode(rearrange(frames, "b c h w -> b 1 c h w"))[:, 0]
+            return self.world_model.encode(rearrange(frames, "b c h w -> b 1 c h w"))[:, 0]
 
     @torch.no_grad()
     def decode(self, z: Latents) -> UInt8[Tensor, "batch time _ _ _"]:
         """Frames to look at."""
         with autocast(self.config.runtime, self.device):
-            return self.tokenizer.decode(z)
+            return self.world_model.decode(z)
+
+    def check_fits(
+        self, name: str, frame_shape: tuple[int, int, int], action_space: ActionSpace
+    ) -> None:
+        """Refuse an environment or a dataset that the networks were not made for.
+
+        `frame_shape` is channels, height and width.
+        """
+        env = self.config.env
+        expected = (env.frame_channels, env.size, env.size)
+        if (frame_shape, action_space) != (expected, self.action_space):
+            mine = self.action_space
+            alike = isinstance(mine, Discrete) and isinstance(action_space, Discrete)
+            raise UsageError(
+                f"{name} has frames of {_by(frame_shape)} and {action_space.words()}; the agent "
+                f"was trained on {_by(expected)} and {mine.n if alike else mine.words()}: use it "  # type: ignore[union-attr]
+                "where it was trained"
+            )
 
     def reset(self, seed: int | None = None) -> None:
         """Forget the episode; a seed makes what follows repeatable."""
@@ -119,18 +195,62 @@ class Agent:
         if seed is not None:
             self._rng.manual_seed(derive_seed(seed, "act"))
 
+    def forget(self, ended: Bool[np.ndarray, " batch"]) -> None:
+        """Forget the episodes of a batch that have ended; new ones begin in their places."""
+        if self._state is not None:
+            where = torch.from_numpy(np.asarray(ended, bool)).to(self.device)
+            self._state = RecurrentState(
+                *(part.masked_fill(where[:, None], 0) for part in self._state)
+            )
+
+    def evaluate(
+        self,
+        episodes: int = 100,
+        *,
+        env: EnvLike | None = None,
+        seed: int = 0,
+        greedy: bool = False,
+        envs: int = 16,
+    ) -> Evaluation:
+        """Play episodes in the world it was trained in, or in another one, `envs` concurrently."""
+        if episodes < 1 or envs < 1:
+            raise UsageError(f"episodes is {episodes}, envs is {envs}: expected at least 1")
+        protocol = Protocol(env_config(env, self.config.env), episodes, seed, greedy, envs)
+        return Evaluation(protocol, evaluate(self, protocol))
+
+    def make_env(self, seed: int = 0, *, trust: bool = False) -> gymnasium.Env:
+        """The world it was trained in, showing the frames it was trained on.
+
+        A world that the agent's file names as `module:Name` is code: it needs `trust`.
+        """
+        return make_env(self.config.env.trusted() if trust else self.config.env, seed)
+
     @torch.no_grad()
-    def act(self, observation: np.ndarray, *, greedy: bool = False) -> int:
-        """An action on the next observation (height, width, channel) of an episode."""
-        frame = torch.from_numpy(np.ascontiguousarray(observation))
-        z = self.encode(rearrange(frame, "h w c -> 1 c h w").to(self.device))
+    def act(self, observation: Any, *, greedy: bool = False) -> int | Shaped[np.ndarray, "..."]:
+        """An action on the next observation of an episode, or one for each of a batch.
+
+        It is a whole number, or a vector in the units of the world.
+
+        Takes frames as `make_env` returns them, and what the world itself observed in training:
+        its dict, size, layout and type. Anything else is refused.
+        """
+        size, channels = self.config.env.size, self.config.env.frame_channels
+        frames, batched = as_frames(observation, self.view, (size, size, channels))
+        pixels = torch.from_numpy(np.ascontiguousarray(frames))
+        z = self.encode(rearrange(pixels, "b h w c -> b c h w").to(self.device))
         if self._state is None:
-            self._state = self.actor.lstm.zero_state(1, z)
+            self._state = self.actor.lstm.zero_state(len(z), z)
+        if len(self._state.h) != len(z):
+            raise UsageError(
+                f"the agent remembers {len(self._state.h)} episodes and got {len(z)} observations; "
+                "call reset() before another number of them"
+            )
         with autocast(self.config.runtime, self.device):
             action, self._state = self.actor.act(
                 rearrange(z, "b c h w -> b 1 c h w"), self._state, self._rng, greedy=greedy
             )
-        return int(action)
+        actions = to_world(self.action_space, action.cpu())
+        return actions if batched else single(actions)
 
     def weights(self) -> dict[str, Tensor]:
         """Every weight and buffer by its full name."""
@@ -145,116 +265,94 @@ class Agent:
             if not (shared and name == "critic" and key.startswith("encoder."))
         }
 
-    def load_weights(self, weights: dict[str, Tensor]) -> None:
-        """Take over weights by name; nothing may be missing or left over."""
+    def load_weights(self, weights: dict[str, Tensor], where: Path = Path(WEIGHTS)) -> None:
+        """Take over weights by name: none missing, none left over, all finite."""
         mine = self.weights()
         if set(mine) != set(weights):
             odd = sorted(set(mine) ^ set(weights))[:3]
-            raise UsageError(f"the weights do not fit this config: {', '.join(odd)} …")
+            raise UsageError(f"{where} does not fit the config: {', '.join(odd)} …")
+        for name, value in mine.items():
+            if value.shape != weights[name].shape:
+                raise UsageError(
+                    f"{where} does not fit the config: {name} has the shape "
+                    f"{tuple(weights[name].shape)}, expected {tuple(value.shape)}"
+                )
+        check_finite(weights, where)
         with torch.no_grad():
             for name, value in mine.items():
-                if value.shape != weights[name].shape:
-                    raise UsageError(
-                        f"the weights do not fit this config: {name} has shape "
-                        f"{tuple(weights[name].shape)}, expected {tuple(value.shape)}"
-                    )
                 value.copy_(weights[name])
 
     def save(self, folder: Path) -> None:
         """Write config and weights; the folder can be loaded with `Agent.load`."""
-        folder.mkdir(parents=True, exist_ok=True)
-        about = {"config": to_json(self.config), "num_actions": self.num_actions}
-        weights = {k: v.contiguous() for k, v in self.weights().items()}
-        save_file(weights, folder / f"{WEIGHTS}.tmp")
-        os.replace(folder / f"{WEIGHTS}.tmp", folder / WEIGHTS)
-        (folder / DESCRIPTION).write_text(json.dumps(about, indent=1))
+        about: dict[str, Any] = {"config": to_json(self.config), **space_to_json(self.action_space)}
+        if self.given_world:
+            about["given_world"] = True
+        if self.view is not None:
+            about["view"] = to_json(self.view)
+        with replacing(folder / WEIGHTS) as temporary:
+            save_file({k: v.contiguous() for k, v in self.weights().items()}, temporary)
+        write_json(folder / DESCRIPTION, about)
 
     @classmethod
-    def load(cls, folder: Path | str, device: str = "auto") -> "Agent":
-        """The agent of a run (its best snapshot, else its latest) or of a snapshot folder."""
+    def load(
+        cls, folder: Path | str, device: str = "auto", *, world_model: WorldModel | None = None
+    ) -> "Agent":
+        """The agent of a run (its best snapshot, else its latest) or of a snapshot folder.
+
+        One that learned in a given world model needs that world model again.
+        """
         folder = agent_folder(Path(folder))
-        try:
-            about = json.loads((folder / DESCRIPTION).read_text())
-            weights = load_file(folder / WEIGHTS)
-        except (OSError, ValueError, SafetensorError) as error:
-            raise UsageError(f"the snapshot {folder} cannot be read: {error}") from error
-        agent = cls(from_json(about["config"]), about["num_actions"], resolve_device(device))
-        agent.load_weights(weights)
+        check_hashes(folder, DESCRIPTION, WEIGHTS)
+        about, weights = read_description(folder), read_tensors(folder / WEIGHTS)
+        _check_given(folder, about.given_world, world_model)
+        if world_model is None:
+            _check_size(about.config, about.action_space, weights, folder / DESCRIPTION)
+        where = resolve_device(device)
+        agent = cls(about.config, about.action_space, where, world_model=world_model)
+        agent.load_weights(weights, folder / WEIGHTS)
+        if about.view is not None:
+            agent.view = from_json(about.view, View, f"{folder / DESCRIPTION}: view")
         return agent
 
 
-class Networks(NamedTuple):
-    """The five networks, in the order in which they draw their initial weights."""
+def _check_size(
+    config: Config, actions: ActionSpace, weights: dict[str, Tensor], where: Path
+) -> None:
+    """Refuse a config of networks that cannot be built, or are larger than the weights beside it.
 
-    tokenizer: Tokenizer
-    denoiser: Denoiser
-    reward: RewardModel
-    actor: Actor
-    critic: Critic
-
-
-def build_networks(config: Config, num_actions: int) -> Networks:
-    """The networks of a config, on torch's default device and from its default generator."""
-    tokenizer = _tokenizer(config)
-    latent = (config.tokenizer.latent_channels, tokenizer.latent_size)
-    shape = _shape(config.controller.network, *latent)
-    with as_usage_error():
-        networks = Networks(
-            tokenizer,
-            _denoiser(config, num_actions, *latent),
-            RewardModel(**_shape(config.reward, *latent)),
-            Actor(
-                outputs=num_actions,
-                use_tau=config.controller.use_tau,
-                bias=config.controller.actor_bias,
-                **shape,
-            ),
-            Critic(**shape),
+    They are built on the meta device, which takes neither memory nor time for large ones.
+    """
+    own, most = config.tokenizer, len(weights)
+    deep = max(config.denoiser.layers, own.encoder_blocks, own.decoder_blocks, len(own.multipliers))
+    try:
+        if deep > most:
+            raise ValueError(f"{deep} layers")
+        with torch.device("meta"):
+            made = build_networks(config, actions)
+        sizes = {id(x): x.numel() for network in made for x in network.parameters()}
+        needed = sum(sizes.values())  # what two networks share counts once
+    except (ArithmeticError, IndexError, MemoryError, RuntimeError, TypeError, ValueError) as error:
+        reason = " ".join(str(error).split())[:120]
+        raise UsageError(f"{where} describes networks that cannot be built: {reason}") from error
+    there = sum(x.numel() for x in weights.values())
+    if needed > there:
+        raise UsageError(
+            f"{where} describes networks of {needed:,} parameters, the weights beside it have "
+            f"{there:,}; restore the snapshot from a copy"
         )
-    if config.controller.shared_encoder:
-        networks.critic.encoder = networks.actor.encoder
-    return networks
 
 
-def _tokenizer(config: Config) -> Tokenizer:
-    cfg = config.tokenizer
-    return Tokenizer(
-        size=config.env.size,
-        image_channels=1 if config.env.grey else 3,
-        patch_size=cfg.patch_size,
-        channels=cfg.channels,
-        multipliers=cfg.multipliers,
-        encoder_blocks=cfg.encoder_blocks,
-        decoder_blocks=cfg.decoder_blocks,
-        attention_at=cfg.attention_at,
-        latent_channels=cfg.latent_channels,
-        norm_groups=cfg.norm_groups,
-    )
+def _check_given(folder: Path, given: bool, world_model: WorldModel | None) -> None:
+    """An agent has its own world model, or needs the one it was given."""
+    if given and world_model is None:
+        raise UsageError(
+            f"the agent in {folder} learned in a world model that was given from Python: give it "
+            "again, as in hi.load_run(folder, world_model=...) or hi.Agent.load"
+        )
+    if world_model is not None and not given:
+        raise UsageError(f"the agent in {folder} has a world model of its own: give it none")
 
 
-def _denoiser(config: Config, num_actions: int, channels: int, size: int) -> Denoiser:
-    cfg = config.denoiser
-    return Denoiser(
-        channels=channels,
-        size=size,
-        num_actions=num_actions,
-        layers=cfg.layers,
-        heads=cfg.heads,
-        head_dim=cfg.head_dim,
-        patch_size=cfg.patch_size,
-        mlp_ratio=cfg.mlp_ratio,
-        prediction=cfg.prediction,
-        action_tokens=cfg.action_tokens,
-        normalize=cfg.normalize,
-    )
-
-
-def _shape(cfg: RecurrentConfig, channels: int, size: int) -> dict[str, int | bool]:
-    return {
-        "channels": channels,
-        "size": size,
-        "cnn_channels": cfg.cnn_channels,
-        "cnn_out_channels": cfg.cnn_out_channels,
-        "hidden": cfg.hidden,
-        "normalize": cfg.normalize,
-    }
+def _by(frame_shape: tuple[int, int, int]) -> str:
+    channels, height, width = frame_shape
+    return f"{height} x {width} x {channels}"

@@ -4,44 +4,35 @@ Weights, optimisers, random streams and arrays are safetensors, the rest is JSON
 loaded can execute code. A snapshot is written beside its place and renamed when it is complete.
 """
 
-import json
-import shutil
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
+from safetensors.torch import save_file
 from torch import Tensor
 
 from horizon_imagination.agent import WEIGHTS, Agent
-from horizon_imagination.errors import UsageError
+from horizon_imagination.errors import UsageError, unusable
+from horizon_imagination.files import empty_place, write_json
 from horizon_imagination.learn.learner import Learner
-from horizon_imagination.snapshots import BEST, CHECKPOINTS, SNAPSHOT, publish, snapshots
+from horizon_imagination.snapshots import (
+    BEST,
+    CHECKPOINTS,
+    SCORE,
+    SNAPSHOT,
+    STATE,
+    Progress,
+    check_hashes,
+    publish,
+    read_score,
+    read_state,
+)
+from horizon_imagination.tensor_files import check_finite, read_tensors
 
-TRAINING, STATE, SCORE = "training.safetensors", "state.json", "score.json"
-
-
-@dataclass
-class Progress:
-    """Counters and small values of a run, besides its networks."""
-
-    epoch: int = 0
-    """Epochs completed."""
-    env_steps: int = 0
-    seconds: float = 0.0
-    """Wall time over all stretches of the run."""
-    best_return: float | None = None
-    reached: float | None = None
-    """The evaluation that reached `training.target_return`, if one did."""
-    failures: int = 0
-    """Failures of the environment so far."""
-    store: dict[str, Any] = field(default_factory=dict)
-    env: Any = None
-    """State of the environment, or None where it has none."""
-    learner_steps: dict[str, int] = field(default_factory=dict)
+TRAINING = "training.safetensors"
 
 
 def save_snapshot(
@@ -51,13 +42,15 @@ def save_snapshot(
     tensors: dict[str, Tensor],
     progress: Progress,
     keep: int,
+    hours: float = 0.0,
 ) -> Path:
     """Write everything; `tensors` are random streams and other tensors of the run by name."""
     temporary = run / CHECKPOINTS / f"{SNAPSHOT}{progress.epoch:06d}.tmp"
-    shutil.rmtree(temporary, ignore_errors=True)
+    empty_place(temporary)
     agent.save(temporary)
     progress.learner_steps = {learner.name: learner.steps for learner in learners}
     state = dict(vars(progress))
+    state["unfinished"] = asdict(progress.unfinished) if progress.unfinished else None
     state["env"], arrays = split_arrays(progress.env, "env")
     everything = {f"run/{name}": value for name, value in tensors.items()} | arrays
     for learner in learners:
@@ -65,52 +58,61 @@ def save_snapshot(
     save_file(
         {k: v.detach().cpu().contiguous() for k, v in everything.items()}, temporary / TRAINING
     )
-    (temporary / STATE).write_text(json.dumps(state, indent=1))
-    return publish(temporary, keep)
+    write_json(temporary / STATE, state)
+    return publish(temporary, keep, hours=hours)
 
 
-def save_best(run: Path, agent: Agent, progress: Progress, score: float) -> Path:
-    """Keep these weights as the run's best, with the score that made them so."""
-    temporary = run / CHECKPOINTS / f"{BEST}{progress.epoch:06d}.tmp"
-    shutil.rmtree(temporary, ignore_errors=True)
+def save_best(run: Path, agent: Agent, epoch: int, env_steps: int, score: float) -> Path:
+    """Keep these weights as the run's best, with the score that made them so, after `epoch`s."""
+    temporary = run / CHECKPOINTS / f"{BEST}{epoch:06d}.tmp"
+    empty_place(temporary)
     agent.save(temporary)
-    place = {"epoch": progress.epoch, "env_steps": progress.env_steps}
-    (temporary / SCORE).write_text(json.dumps(place | {"return": score}))
+    write_json(temporary / SCORE, {"epoch": epoch, "env_steps": env_steps, "return": score})
     return publish(temporary, 1, BEST)
-
-
-def best_return(run: Path) -> float | None:
-    """The score of the run's best weights, if it has any."""
-    found = snapshots(run, BEST)
-    return json.loads((found[-1] / SCORE).read_text())["return"] if found else None
 
 
 def trained_for(snapshot: Path) -> dict[str, int]:
     """Epochs and environment steps behind a snapshot, as far as it knows them."""
-    for name in (STATE, SCORE):
-        if (snapshot / name).is_file():
-            found = json.loads((snapshot / name).read_text())
-            return {key: found[key] for key in ("epoch", "env_steps")}
+    for name, read in ((STATE, read_state), (SCORE, read_score)):
+        if (snapshot / name).exists():
+            found = read(snapshot)
+            return {"epoch": found.epoch, "env_steps": found.env_steps}
     return {}
+
+
+def load_latest(found: Sequence[Path], load: Callable[[Path], None]) -> tuple[list[Path], str]:
+    """Load the latest snapshot that is whole; those that are not, and what to say of them."""
+    damaged: list[Path] = []
+    problem: UsageError | None = None
+    for folder in reversed(found):
+        try:
+            with unusable(f"the snapshot {folder}"):
+                load(folder)
+        except UsageError as error:
+            problem = problem or error
+            damaged.append(folder)
+            continue
+        return damaged, f"{problem}; going on from {folder.name}" if problem else ""
+    assert problem is not None
+    raise problem
 
 
 def load_snapshot(
     folder: Path, agent: Agent, learners: list[Learner]
 ) -> tuple[Progress, dict[str, Tensor]]:
     """Put agent and learners back where they were; returns counters and the run's tensors."""
+    check_hashes(folder)
+    progress, tensors = read_state(folder), read_tensors(folder / TRAINING)
+    agent.load_weights(read_tensors(folder / WEIGHTS), folder / WEIGHTS)
     try:
-        state = json.loads((folder / STATE).read_text())
-        tensors = load_file(folder / TRAINING)
-        agent.load_weights(load_file(folder / WEIGHTS))
-    except UsageError:
-        raise
-    except (OSError, ValueError, SafetensorError) as error:
-        raise UsageError(f"the snapshot {folder} cannot be read: {error}") from error
-    state["env"] = join_arrays(state["env"], tensors)
-    progress = Progress(**state)
-    for learner in learners:
-        learner.steps = progress.learner_steps[learner.name]
-        _restore_optimizer(learner, tensors)
+        progress.env = join_arrays(progress.env, tensors)
+        for learner in learners:
+            learner.steps = progress.learner_steps[learner.name]
+            _restore_optimizer(learner, tensors)
+    except (KeyError, TypeError, ValueError, IndexError, RuntimeError) as error:
+        if isinstance(error, UsageError):
+            raise
+        raise UsageError(f"the snapshot {folder} is damaged: {error}") from error
     mine = {k.removeprefix("run/"): v for k, v in tensors.items() if k.startswith("run/")}
     return progress, mine
 
@@ -126,10 +128,14 @@ def _optimizer_tensors(learner: Learner) -> dict[str, Tensor]:
 
 def _restore_optimizer(learner: Learner, tensors: dict[str, Tensor]) -> None:
     prefix, state = f"optimizer/{learner.name}/", {}
+    parameters = [p for group in learner.optimizer.param_groups for p in group["params"]]
     for name, value in tensors.items():
         if name.startswith(prefix):
             index, key = name.removeprefix(prefix).split("/")
+            if value.ndim and value.shape != parameters[int(index)].shape:
+                raise ValueError(f"{name} has the shape {tuple(value.shape)}")
             state.setdefault(int(index), {})[key] = value
+    check_finite({k: v for k, v in tensors.items() if k.startswith(prefix)}, Path(TRAINING))
     groups = learner.optimizer.state_dict()["param_groups"]
     learner.optimizer.load_state_dict({"state": state, "param_groups": groups})
 

@@ -10,11 +10,13 @@ import torch
 from einops import rearrange
 from torch import Tensor
 
+from horizon_imagination.actions import Discrete
 from horizon_imagination.agent import Agent
 from horizon_imagination.data import Replay, Store
 from horizon_imagination.device import autocast
-from horizon_imagination.learn.graph import StepGraph
-from horizon_imagination.models.recurrent import State
+from horizon_imagination.engine.graph import StepGraph
+from horizon_imagination.envs.spaces import single, to_world
+from horizon_imagination.models.recurrent import RecurrentState
 
 
 @dataclass
@@ -24,13 +26,25 @@ class Collected:
     steps: int = 0
     returns: list[float] = field(default_factory=list)
     lengths: list[int] = field(default_factory=list)
-    failures: list[str] = field(default_factory=list)
+    failures: int = 0
+
+
+@dataclass
+class Unfinished:
+    """A collection phase that is under way: all that it needs to go on as if never interrupted."""
+
+    seen: Collected
+    state: RecurrentState | None = None
+    """The actor's memory of the episode."""
+    pending: Any = None
+    """The action that was drawn and not answered yet by the environment."""
 
 
 class Collector:
     """Steps one environment and appends to the store.
 
     The store's open episode is the running one; its last frame is what the agent sees now.
+    Whatever interrupts a collection, `unfinished` is what the next call goes on with.
     """
 
     def __init__(
@@ -38,32 +52,54 @@ class Collector:
     ) -> None:
         self.env, self.store, self.replay, self.agent, self.rng = env, store, replay, agent, rng
         self._decide = StepGraph(self._policy, [rng]) if agent.captured else self._policy
+        self.unfinished: Unfinished | None = None
 
     def collect(
-        self, steps: int, *, trained: bool, on_step: Callable[[], None] = lambda: None
+        self,
+        steps: int,
+        *,
+        trained: bool,
+        on_step: Callable[[], None] = lambda: None,
+        on_failure: Callable[[str], None] = lambda text: None,
     ) -> Collected:
         """Take steps with the policy, or with its prior while it is untrained."""
-        seen = Collected(steps=steps)
-        state = self._primed() if trained and self.store.is_open else None
-        for _ in range(steps):
+        if self.unfinished is None:
+            state = self._primed() if trained and self.store.is_open else None
+            self.unfinished = Unfinished(Collected(), state)
+        now = self.unfinished
+        while now.seen.steps < steps:
             if not self.store.is_open:
-                observation, info = self.env.reset()
-                if "failure" in info:
-                    seen.failures.append(f"{info['failure']} (at reset)")
-                self.store.begin(_frame(observation))
-                state = None
-            action, state = self._act(state) if trained else (self._prior(), None)
-            observation, reward, terminated, truncated, info = self.env.step(action)
-            failure: dict[str, Any] = {"failure": info["failure"]} if "failure" in info else {}
-            self.store.add(
-                action, float(reward), terminated, truncated, _frame(observation), failure or None
-            )
-            if failure:
-                seen.failures.append(str(failure["failure"]))
-            if terminated or truncated:
-                self._ended(seen)
+                self._begin(now, on_failure)
+            if now.pending is None and trained:
+                now.pending, now.state = self._act(now.state)
+            elif now.pending is None:
+                now.pending = self._prior()
+            self._step(now, now.pending, on_failure)
             on_step()
-        return seen
+        self.unfinished = None
+        return now.seen
+
+    def _begin(self, now: Unfinished, on_failure: Callable[[str], None]) -> None:
+        observation, info = self.env.reset()
+        if "failure" in info:
+            now.seen.failures += 1
+            on_failure(f"{info['failure']} (at reset)")
+        self.store.begin(_frame(observation))
+        now.state = now.pending = None
+
+    def _step(self, now: Unfinished, action: Any, on_failure: Callable[[str], None]) -> None:
+        observation, reward, terminated, truncated, info = self.env.step(action)
+        failure: dict[str, Any] = {"failure": info["failure"]} if "failure" in info else {}
+        self.store.add(
+            action, float(reward), terminated, truncated, _frame(observation), failure or None
+        )
+        now.pending = None
+        now.seen.steps += 1
+        if failure:
+            now.seen.failures += 1
+            on_failure(str(failure["failure"]))
+        if terminated or truncated:
+            self._ended(now.seen)
 
     def _ended(self, seen: Collected) -> None:
         start = int(self.store.starts[-1])
@@ -71,7 +107,7 @@ class Collector:
         seen.lengths.append(self.store.num_frames - start - 1)
 
     @torch.no_grad()
-    def _primed(self) -> State | None:
+    def _primed(self) -> RecurrentState | None:
         """The actor's state after the latest real frames, the current one left out."""
         segment = self.replay.latest(self.agent.config.controller.context + 1)
         if segment.frames.shape[1] < 2:
@@ -80,25 +116,28 @@ class Collector:
         with autocast(self.agent.config.runtime, self.agent.device):
             return self.agent.actor(rearrange(z, "t c h w -> 1 t c h w"))[1].at(-1)
 
-    def _act(self, state: State | None) -> tuple[int, State]:
+    def _act(self, state: RecurrentState | None) -> tuple[Any, RecurrentState]:
         frame = torch.from_numpy(self.store.frames[self.store.num_frames - 1].copy())
         frames = rearrange(frame, "c h w -> 1 c h w").to(self.agent.device)
         if state is None:
-            zero = torch.zeros(1, self.agent.actor.lstm.hidden, device=self.agent.device)
-            state = State(zero, zero)
+            like = torch.empty(0, device=self.agent.device)
+            state = self.agent.actor.lstm.zero_state(1, like)
         action, after = self._decide((frames, state))
-        return int(action), after
+        return single(to_world(self.agent.action_space, action.cpu())), after
 
     @torch.no_grad()
-    def _policy(self, seen: tuple[Tensor, State]) -> tuple[Tensor, State]:
+    def _policy(self, seen: tuple[Tensor, RecurrentState]) -> tuple[Tensor, RecurrentState]:
         frames, state = seen
         z = self.agent.encode(frames)
         with autocast(self.agent.config.runtime, self.agent.device):
             return self.agent.actor.act(rearrange(z, "b c h w -> b 1 c h w"), state, self.rng)
 
-    def _prior(self) -> int:
+    def _prior(self) -> Any:
         """An action from the policy's prior: uniform, but for the actor's bias."""
-        bias = self.agent.config.controller.actor_bias or (0.0,) * self.agent.num_actions
+        space, bias = self.agent.action_space, self.agent.config.controller.actor_bias
+        if not isinstance(space, Discrete):
+            return single(to_world(space, space.random(1, rng=self.rng).cpu()))
+        bias = bias or (0.0,) * space.n
         probs = torch.tensor(bias, device=self.rng.device).softmax(0)
         return int(torch.multinomial(probs, 1, generator=self.rng))
 

@@ -1,13 +1,11 @@
 """Every number of a run, as plain frozen values. Defaults are the paper's (its appendix tables).
 
 A field, its flag (`--imagination.budget`), its metric prefix and its name in the docs are the same
-word. Nothing here builds anything: `agent.build` maps a config to networks.
+word. Nothing here builds anything: `Agent` maps a config to networks.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
-
-from horizon_imagination.env_config import AtariConfig, EnvConfig
 
 __all__ = [
     "AtariConfig",
@@ -21,10 +19,105 @@ __all__ = [
     "RecurrentConfig",
     "ReplayConfig",
     "RuntimeConfig",
+    "ScheduleKind",
     "TokenizerConfig",
     "TrainingConfig",
+    "UntrustedId",
     "WorldModelConfig",
 ]
+
+ScheduleKind = Literal["horizon", "pyramidal", "autoregressive", "full"]
+"""Sampling schedules by name; `schedules.schedule_of_kind` makes them."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class AtariConfig:
+    """The Atari protocol; the defaults are those of the published runs."""
+
+    frame_skip: int = 4
+    """Emulated frames per action."""
+    max_noops: int = 30
+    """A reset is followed by 1 to this many no-ops; 0 switches them off."""
+    noop_unit: Literal["steps", "frames"] = "steps"
+    """Whether a no-op lasts one agent step (the published runs) or one emulated frame."""
+    max_pool: bool = False
+    """Take the maximum over the last two emulated frames, against sprite flicker."""
+    full_actions: bool = False
+    """All 18 actions instead of the game's minimal set."""
+    sticky: float = 0.0
+    """Probability that the emulator repeats the previous action."""
+    end_on_life_loss: bool = False
+    """Report the loss of a life as the end of the episode."""
+    sign_rewards: bool = False
+    """Replace each reward by its sign."""
+    max_frames: int = 108_000
+    """Emulated frames after which an episode is truncated."""
+
+
+class UntrustedId(str):
+    """The id of an environment that was read from a file: it never names code to import."""
+
+    __slots__ = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class EnvConfig:
+    """Which world, and how it is seen."""
+
+    id: str = "catch"
+    """An embedded world, `ALE/Game-v5`, `Craftium/Name-v0`, any Gymnasium id, or `module:Name`."""
+    size: int = 64
+    """Height and width of the frames the agent sees."""
+    grey: bool = False
+    """One channel instead of three."""
+    channels: Literal["auto", "rgba", "stack"] = "auto"
+    """What the channels of a picture are: grey or RGB (auto), colours with transparency, which is
+    dropped (rgba), or frames and planes that are all kept (stack). Four channels need a word."""
+    stack_channels: int = 0
+    """Channels of a stack; 0 takes what the environment shows when the run starts."""
+    range: tuple[float, float] | None = None
+    """Lowest and highest value of a picture of floats; none takes the bounds of its space."""
+    pixels: bool = False
+    """Use the environment's `rgb_array` render as the observation."""
+    frame_skip: int = 1
+    """Repeat each action (Atari and Craftium have their own)."""
+    time_limit: int = 0
+    """Truncate episodes after this many agent steps; 0 leaves them to the environment."""
+    old_api: bool = False
+    """The environment has the old Gym interface: `reset() -> obs`, `step() -> 4 values`."""
+    options: str = ""
+    """Keyword arguments of the environment, as a JSON object."""
+    isolation: Literal["auto", "process", "inline"] = "auto"
+    """Run it in its own supervised process, or in this one (auto: process for Craftium only)."""
+    step_timeout: float = 60.0
+    """Seconds after which a step of a supervised environment counts as hung."""
+    reset_timeout: float = 300.0
+    """Seconds after which a reset of a supervised environment counts as hung."""
+    memory_limit: float = 0.0
+    """GiB that a supervised environment may allocate; 0 for as much as the machine has."""
+    max_failures: int = 5
+    """Failures in a row after which the run writes a snapshot and stops."""
+    atari: AtariConfig = AtariConfig()
+
+    def __post_init__(self) -> None:
+        if self.channels == "stack" and (self.grey or self.pixels):
+            raise ValueError(
+                "env.channels stack keeps every channel of the observation: it goes neither with "
+                "env.grey nor with env.pixels"
+            )
+        if self.range is not None and not self.range[0] < self.range[1]:
+            raise ValueError(f"env.range {self.range}: expected the lowest value, then the highest")
+
+    def trusted(self) -> "EnvConfig":
+        """The same as if its id had been typed; for `--trust` and its like."""
+        return replace(self, id=str(self.id))
+
+    @property
+    def frame_channels(self) -> int:
+        """Channels of the frames the agent sees."""
+        if self.channels == "stack":
+            return self.stack_channels
+        return 1 if self.grey else 3
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,7 +133,10 @@ class LearnerConfig:
     """Reached by cosine decay after `decay_steps`; none keeps the rate."""
     decay_steps: int = 0
     last_epoch: int | None = None
-    """Epoch after which this learner rests; none for never."""
+    """Last epoch in which this learner trains; none for no end."""
+    rest_from: int | None = None
+    """Epoch from which this learner works in one of `rest_every` epochs only; none for never."""
+    rest_every: int = 10
     warmup_steps: int = 0
     """Steps of linear warm-up."""
     weight_decay: float = 0.01
@@ -48,7 +144,7 @@ class LearnerConfig:
     eps: float = 1e-8
     max_grad_norm: float = 1.0
     micro_batches: int = 1
-    """Cut each batch into this many pieces and accumulate gradients, for small cards."""
+    """Split each batch into this many parts and accumulate gradients, to save GPU memory."""
 
     def __post_init__(self) -> None:
         if self.batch_size < 1 or self.steps_per_epoch < 0 or self.micro_batches < 1:
@@ -59,6 +155,15 @@ class LearnerConfig:
             raise ValueError(
                 f"micro_batches ({self.micro_batches}) must divide batch_size ({self.batch_size})"
             )
+        if self.rest_every < 1:
+            raise ValueError(f"rest_every must be at least 1, got {self.rest_every}")
+
+    def works_in(self, epoch: int) -> bool:
+        """Whether the learner takes steps in an epoch (from 0)."""
+        if epoch < self.first_epoch or (self.last_epoch is not None and epoch > self.last_epoch):
+            return False
+        rests = self.rest_from is not None and epoch >= self.rest_from
+        return not rests or (epoch - (self.rest_from or 0)) % self.rest_every == 0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,8 +184,8 @@ class TokenizerConfig:
     perceptual: Literal["vgg16", "vgg19", "none"] = "vgg16"
     """The feature network of the perceptual loss."""
     latent_noise: float = 0.0
-    """Uniform noise of this half-width on the latents the decoder learns from: makes latents use
-    their range, so that small errors of imagination stay small in pixels."""
+    """Half-width of uniform noise on the latents that the decoder is trained on. It makes latents
+    use their whole range, so that small errors in latents stay small in pixels."""
     learner: LearnerConfig = LearnerConfig(
         batch_size=32, steps_per_epoch=300, first_epoch=10, weight_decay=0.05, betas=(0.9, 0.95)
     )
@@ -116,6 +221,8 @@ class RecurrentConfig:
     hidden: int = 512
     normalize: bool = False
     """Centre and scale latents by running statistics before the network."""
+    readout: Literal["symlog", "categories"] = "symlog"
+    """How critic and reward model predict a scalar: its symlog, or a distribution over bins."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -130,6 +237,13 @@ class WorldModelConfig:
     """Longest clean prefix, as a share of the segment."""
     horizon_times: float = 0.0
     """Share of samples whose times are shaped like a row of the Horizon schedule."""
+    reward_rate: float = 1.0
+    """Learning rate of the reward model, as a multiple of the learner's."""
+    reward_weight_decay: float | None = None
+    """Weight decay of the reward model; none for the learner's."""
+    reward_noise: float = 0.0
+    """Half-width of uniform noise on the latents that the reward model learns from: without it, a
+    model memorises the few frames that paid."""
     learner: LearnerConfig = LearnerConfig(
         batch_size=8, steps_per_epoch=300, first_epoch=25, eps=1e-6
     )
@@ -138,17 +252,18 @@ class WorldModelConfig:
 @dataclass(frozen=True, kw_only=True)
 class ImaginationConfig:
     horizon: int = 32
-    """H, the number of frames imagined at once."""
+    """H, the number of imagined frames."""
     budget: int = 16
     """B, denoising steps for the whole segment; may be below the horizon."""
     decay_horizon: float = 4.0
-    """nu, how many frames are in flight at a time; 1 is autoregressive."""
+    """nu, the number of frames denoised concurrently; 1 is autoregressive."""
     sampler: Literal["stable", "coupled", "naive", "naive_held"] = "stable"
     """How actions are drawn at each denoising step (naive is the paper's ablation)."""
     context: int = 1
     """Clean frames the world model starts from."""
     engine: Literal["window", "plain"] = "window"
-    """The exact window over a cache, or the plain loop that evaluates everything."""
+    """window evaluates only frames that change, with a cache; plain evaluates every frame.
+    The results are the same."""
 
     def __post_init__(self) -> None:
         if self.horizon < 1 or self.budget < 1:
@@ -179,7 +294,9 @@ class ControllerConfig:
     context: int = 20
     """Real frames that actor and critic see before the first imagined one."""
     use_tau: bool = True
-    """Tell the actor how noisy a frame is."""
+    """Give the actor the denoising time of each frame."""
+    smooth_tau: bool = False
+    """Tell it in low frequencies that start small, not in sinusoids of 1000 tau."""
     shared_encoder: bool = True
     """One frame encoder for actor and critic, as in the published runs; the paper says two."""
     clean_level: bool = True
@@ -194,14 +311,14 @@ class ControllerConfig:
 @dataclass(frozen=True, kw_only=True)
 class ReplayConfig:
     capacity: int = 1_000_000
-    """Sample from the newest this many frames; all are kept on disk."""
+    """Sample from this many of the newest frames; all frames stay on disk."""
     recent_share: float = 0.3
-    """Share of each batch drawn from Beta(3, 1), which favours recent data."""
+    """Share of each batch that is sampled by Beta(3, 1), which favours recent data."""
     min_segment: int = 4
     """Shortest training segment, in frames."""
     min_future: int = 1
-    """Real steps that must follow the context of an imagination: in worlds of short episodes, more
-    of them keep it from starting where nothing can be changed any more."""
+    """Least number of real steps after a context. Raise it where episodes are short, so that
+    imagination starts while actions still matter."""
 
     def __post_init__(self) -> None:
         if self.min_segment < 1 or self.min_future < 1 or self.capacity < 1:
@@ -221,19 +338,22 @@ class TrainingConfig:
     """Environment steps before the first epoch."""
     snapshot_every: int = 10
     """Epochs between snapshots."""
-    keep_snapshots: int = 1
+    keep_snapshots: int = 2
+    """If the latest one is damaged, the run goes on from the one before it."""
     evaluate_every: int = 0
-    """Epochs between evaluations; 0 evaluates only on request."""
+    """Epochs between evaluations; 0 for none."""
     evaluation_episodes: int = 16
     target_return: float | None = None
-    """Stop early once an evaluation (of the best snapshot, on fresh episodes) reaches this."""
+    """Stop early when an evaluation of the best snapshot, on new episodes, reaches this return."""
     strips_every: int = 50
-    """Epochs between film strips; 0 switches them off."""
+    """Epochs between film strips; 0 for none."""
+    keep_every_hours: float = 0.0
+    """Also keep the first snapshot of every so many hours of training; 0 for none."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class OfflineConfig:
-    """The phases of training on a stored dataset, one after the other."""
+    """Offline training on a dataset: tokenizer, then world model, then controller."""
 
     tokenizer_epochs: int = 10
     tokenizer_steps: int = 3000
@@ -247,20 +367,23 @@ class OfflineConfig:
 @dataclass(frozen=True, kw_only=True)
 class RuntimeConfig:
     device: str = "auto"
-    """cuda, mps, cpu, or auto for the best there is."""
+    """cuda, cuda:N, mps, cpu, or auto for the best one available."""
     precision: Literal["auto", "float32", "bfloat16"] = "auto"
-    """Activations of networks: auto is bfloat16 on CUDA, float32 elsewhere."""
-    graphs: bool = False
-    """Capture every training step as a CUDA graph (CUDA only)."""
+    """Precision of activations: auto is bfloat16 on CUDA, float32 elsewhere."""
+    graphs: Literal["auto", "on", "off"] = "auto"
+    """Capture every training step as a CUDA graph; auto: on CUDA, in one process."""
     fused: Literal["auto", "on", "off"] = "auto"
-    """Triton kernels for norms, LSTMs and the denoiser of imagination: auto where they can run."""
+    """Triton kernels for norms, LSTMs and the denoiser in imagination; auto: where they can run."""
     threads: int = 0
-    """CPU threads; 0 leaves the choice to torch."""
+    """CPU threads; 0 takes the fastest number in a short trial, which the run then keeps."""
+    preempt_signal: str = "SIGUSR1"
+    """Besides SIGTERM, SIGINT and SIGHUP, the signal that asks a run to write a snapshot and stop,
+    with exit status 75; none for no other."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Config:
-    env: EnvConfig = EnvConfig()  # noqa: RUF009  (frozen)
+    env: EnvConfig = EnvConfig()
     tokenizer: TokenizerConfig = TokenizerConfig()
     denoiser: DenoiserConfig = DenoiserConfig()
     reward: RecurrentConfig = RecurrentConfig()
@@ -272,4 +395,4 @@ class Config:
     offline: OfflineConfig = OfflineConfig()
     runtime: RuntimeConfig = RuntimeConfig()
     seed: int = 0
-    """All random streams derive from it."""
+    """Seed of all random streams."""

@@ -1,7 +1,9 @@
-"""What a user did wrong, said in one line."""
+"""What went wrong, said in one line."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+import difflib
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
 
 
 class UsageError(ValueError):
@@ -9,6 +11,45 @@ class UsageError(ValueError):
 
     The message says what was wrong, what was expected and what to do.
     """
+
+
+class Failure(RuntimeError):  # noqa: N818  (nobody made an error)
+    """What stops a command though no input was wrong: the message alone and status 1."""
+
+
+class EnvFailure(Failure):
+    """The environment failed at run time, or too often in a row: save everything and stop.
+
+    `traceback` is that of the environment's own code, for a file; the message is one line.
+    """
+
+    def __init__(self, message: str, *, traceback: str = "") -> None:
+        super().__init__(message)
+        self.traceback = traceback
+
+
+class BrokenWorldError(UsageError):
+    """An environment whose code fails while it is built; `traceback` is that of its code."""
+
+    def __init__(self, message: str, *, traceback: str = "") -> None:
+        super().__init__(message)
+        self.traceback = traceback
+
+
+def keep_traceback(error: BaseException, folder: Path | None = None) -> str:
+    """Write the traceback that an environment left to a file, and say where; else nothing."""
+    text = getattr(error, "traceback", "")
+    if not text:
+        return ""
+    import tempfile  # slow, and seldom needed
+
+    with suppress(OSError):
+        where = None if folder is None else str(folder)
+        number, name = tempfile.mkstemp(".txt", "traceback-", where, text=True)
+        with open(number, "w") as file:
+            file.write(text)
+        return f"; the traceback is in {name}"
+    return ""
 
 
 @contextmanager
@@ -20,3 +61,32 @@ def as_usage_error() -> Iterator[None]:
         raise
     except ValueError as error:
         raise UsageError(str(error)) from error
+
+
+@contextmanager
+def unusable(what: object) -> Iterator[None]:
+    """Turn what goes wrong with content whose every field cannot be checked before use into one
+    line: `what` lacks something, or has it of a wrong type."""
+    try:
+        yield
+    except UsageError:
+        raise
+    except Failure:
+        raise
+    except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
+        kind = type(error).__name__
+        raise UsageError(
+            f"{what} is damaged, or of another version ({kind}: {str(error)[:80]}); restore it "
+            "from a copy, or make it anew"
+        ) from error
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """The nearest known word, or all of them.
+
+    >>> did_you_mean("catsh", ["catch", "fog"]), did_you_mean("xy", ["catch", "fog"])
+    ("did you mean 'catch'?", 'there are catch, fog')
+    """
+    known = list(known)
+    close = difflib.get_close_matches(word, known, n=1)
+    return f"did you mean '{close[0]}'?" if close else f"there are {', '.join(known)}"

@@ -1,25 +1,38 @@
-"""Evaluation episodes in the real world, many at once, repeatable."""
+"""Evaluation episodes in the real environment, many concurrently, repeatable."""
 
-from collections.abc import Callable
+import contextlib
+import typing
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
+from functools import partial
 from itertools import islice
+from typing import Any, runtime_checkable
 
+import gymnasium
 import numpy as np
 import torch
 from einops import rearrange
 from jaxtyping import Float64
+from torch import Tensor
 
-from horizon_imagination.agent import Agent
-from horizon_imagination.config import EnvConfig
+from horizon_imagination.actions import ActionSpace, Box, Discrete, MultiDiscrete
+from horizon_imagination.config import Config, EnvConfig
 from horizon_imagination.device import autocast
 from horizon_imagination.envs import make_env
-from horizon_imagination.envs.make import atari_game
-from horizon_imagination.learn.streams import derive_seed
-from horizon_imagination.models.recurrent import State
+from horizon_imagination.envs.known import atari_game
+from horizon_imagination.envs.make import in_own_process
+from horizon_imagination.envs.spaces import action_space, random_action, to_world
+from horizon_imagination.models.actor_critic import Actor
+from horizon_imagination.models.recurrent import RecurrentState
+from horizon_imagination.streams import derive_seed
+
+MOST_THREADS = 32
+"""Threads that wait for environments in processes of their own."""
 
 OnSteps = Callable[[int, int], None]
-Policy = Float64[np.ndarray, " action"]
-Policies = Float64[np.ndarray, "episode action"]
+ActionProbs = Float64[np.ndarray, " action"]
+EpisodeProbs = Float64[np.ndarray, "episode action"]
 
 
 @dataclass(frozen=True)
@@ -42,13 +55,13 @@ class Protocol:
     seed: int
     greedy: bool
     envs: int = 16
-    """Episodes played at once."""
+    """Episodes played concurrently."""
 
     def lines(self) -> list[str]:
         """The protocol for people."""
         env, atari = self.env, self.env.atari
         said = [
-            f"{self.episodes} episodes of {env.id}, seed {self.seed}, {self.envs} at once",
+            f"{self.episodes} episodes of {env.id}, seed {self.seed}, {self.envs} concurrently",
             "actions: " + ("the most probable one" if self.greedy else "sampled from the policy"),
             f"frames: {env.size} x {env.size}{' grey' if env.grey else ''}"
             + (f", at most {env.time_limit} steps" if env.time_limit else ""),
@@ -68,50 +81,87 @@ class Protocol:
         return asdict(self)
 
 
+@runtime_checkable
+class EvaluatedAgent(typing.Protocol):
+    """Who plays: an agent, as far as playing needs it."""
+
+    config: Config
+    device: torch.device
+    actor: Actor
+
+    def encode(self, frames: Tensor) -> Tensor:
+        """Latents of frames [batch, channel, height, width]."""
+        ...
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Episodes that were played, and how."""
+
+    protocol: Protocol
+    episodes: list[EpisodeResult]
+
+    @property
+    def returns(self) -> list[float]:
+        """The return of every episode."""
+        return [episode.total_reward for episode in self.episodes]
+
+    @property
+    def mean(self) -> float:
+        """The mean return."""
+        return sum(self.returns) / len(self.returns)
+
+
 def evaluate(
-    agent: Agent | None,
+    agent: EvaluatedAgent | None,
     protocol: Protocol,
     *,
-    frames_of_first: list[np.ndarray] | None = None,
+    films: Sequence[list[np.ndarray]] = (),
     on_steps: OnSteps = lambda ended, steps: None,
 ) -> list[EpisodeResult]:
     """Play episodes with the agent, or at random without one.
 
     Episode i has its own world and its own dice, whoever plays beside it; when one ends, the next
-    takes its place. `frames_of_first` receives the first one's frames, `on_steps` the episodes that
-    ended and the steps that were taken since the last call.
+    takes its place. `films[i]` receives the frames of episode i, `on_steps` the episodes that ended
+    and the steps that were taken since the last call.
     """
     waiting = iter(range(protocol.episodes))
     results: dict[int, EpisodeResult] = {}
-    playing: list[_Episode] = []
-    try:
-        for number in islice(waiting, protocol.envs):
-            playing.append(_Episode(protocol, number))
-            playing[-1].begin()
-        players = _Players(agent)
+    playing = [_Episode(protocol, number) for number in islice(waiting, protocol.envs)]
+    with contextlib.ExitStack() as closing:
+        each = _together(protocol, closing)
+        closing.callback(lambda: [episode.close() for episode in playing])
+        list(each(_Episode.begin, playing))
+        players = _Players(agent, action_space(playing[0].env))
         while playing:
-            if frames_of_first is not None and playing[0].number == 0:
-                frames_of_first.append(playing[0].frame.copy())
-            policies = players.policies(playing)
-            ended = [p for p, e in enumerate(playing) if e.step(policies[p], protocol.greedy)]
+            for episode in playing:
+                episode.film(films)
+            step = partial(_Episode.step, space=players.space, greedy=protocol.greedy)
+            over = each(step, playing, players.policies(playing))
+            ended = [place for place, last in enumerate(over) if last]
             on_steps(len(ended), len(playing))
+            begun = []
             for place in reversed(ended):
                 done = playing.pop(place)
-                done.env.close()
+                done.close()
                 results[done.number] = done.result()
-                if frames_of_first is not None and done.number == 0:
-                    frames_of_first.append(done.frame.copy())
+                done.film(films)
                 number = next(waiting, None)
                 if number is None:
                     players.leave(place)
                     continue
-                playing.insert(place, _Episode(protocol, number))
-                playing[place].begin()
+                begun.append(_Episode(protocol, number))
+                playing.insert(place, begun[-1])
                 players.forget(place)
-    finally:
-        for episode in playing:
-            episode.env.close()
+            list(each(_Episode.begin, begun))
     return [results[number] for number in range(protocol.episodes)]
+
+
+def _together(protocol: Protocol, closing: contextlib.ExitStack) -> Callable[..., Iterable[Any]]:
+    """`map`; over environments in processes of their own one that lets them work together."""
+    if not in_own_process(protocol.env):
+        return map
+    return closing.enter_context(ThreadPoolExecutor(min(protocol.envs, MOST_THREADS))).map
 
 
 class _Episode:
@@ -123,17 +173,30 @@ class _Episode:
         self.dice = np.random.default_rng(
             derive_seed(protocol.seed, f"actions of episode {number}")
         )
-        self.env = make_env(protocol.env, self.seed)
+        self.protocol = protocol
+        self._env: gymnasium.Env | None = None
         self.frame = np.zeros(0, dtype=np.uint8)
         self.total, self.length, self.ended = 0.0, 0, ""
 
+    @property
+    def env(self) -> gymnasium.Env:
+        """Its own environment, once it has begun."""
+        assert self._env is not None
+        return self._env
+
     def begin(self) -> None:
-        """See the first frame."""
+        """Make the environment and see the first frame."""
+        self._env = make_env(self.protocol.env, self.seed)
         self.frame = self.env.reset(seed=self.seed)[0]
 
-    def step(self, policy: Policy, greedy: bool) -> bool:
+    def close(self) -> None:
+        """Let go of the environment, if there is one."""
+        if self._env is not None:
+            self._env.close()
+
+    def step(self, policy: ActionProbs | None, space: ActionSpace, greedy: bool) -> bool:
         """Take an action; whether it was the last."""
-        action = int(policy.argmax()) if greedy else draw(policy, self.dice.random())
+        action = chosen_action(space, policy, self.dice, greedy)
         self.frame, reward, terminated, truncated, info = self.env.step(action)
         self.total += float(reward)
         self.length += 1
@@ -143,25 +206,31 @@ class _Episode:
                 self.ended = f"failed: {info['failure']}"
         return bool(self.ended)
 
+    def film(self, films: Sequence[list[np.ndarray]]) -> None:
+        """Keep the frame, if this episode is filmed."""
+        if self.number < len(films):
+            films[self.number].append(self.frame.copy())
+
     def result(self) -> EpisodeResult:
         """What came of it."""
         return EpisodeResult(self.seed, self.total, self.length, self.ended)
 
 
 class _Players:
-    """What the agent remembers of several episodes at once; without an agent, nothing."""
+    """The agent's recurrent states of several concurrent episodes; without an agent, nothing."""
 
-    def __init__(self, agent: Agent | None) -> None:
-        self.agent = agent
-        self.state: State | None = None
+    def __init__(self, agent: EvaluatedAgent | None, space: ActionSpace) -> None:
+        self.agent, self.space = agent, space
+        self.state: RecurrentState | None = None
 
     @torch.no_grad()
-    def policies(self, playing: list[_Episode]) -> Policies:
-        """The probabilities of the actions in every episode."""
-        agent = self.agent
+    def policies(self, playing: list[_Episode]) -> EpisodeProbs | list[None]:
+        """The policy in every episode: probabilities, or means and deviations; none for random."""
+        agent, space = self.agent, self.space
         if agent is None:
-            num_actions = int(playing[0].env.action_space.n)  # type: ignore[attr-defined]
-            return np.full((len(playing), num_actions), 1 / num_actions)
+            if not isinstance(space, Discrete):
+                return [None] * len(playing)
+            return np.full((len(playing), space.n), 1 / space.n)
         frames = torch.from_numpy(np.stack([episode.frame for episode in playing]))
         z = agent.encode(rearrange(frames, "b h w c -> b c h w").to(agent.device))
         if self.state is None:
@@ -169,7 +238,7 @@ class _Players:
         with autocast(agent.config.runtime, agent.device):
             logits, states = agent.actor(rearrange(z, "b c h w -> b 1 c h w"), None, self.state)
         self.state = states.at(-1)
-        return logits[:, -1].double().softmax(-1).cpu().numpy()
+        return space.policy(logits[:, -1].double()).cpu().numpy()
 
     def forget(self, place: int) -> None:
         """Another episode begins here."""
@@ -181,13 +250,33 @@ class _Players:
         """No other episode begins here."""
         if self.state is not None:
             kept = [p for p in range(len(self.state.h)) if p != place]
-            self.state = State(self.state.h[kept], self.state.c[kept])
+            self.state = RecurrentState(self.state.h[kept], self.state.c[kept])
 
 
-def draw(policy: Policy, omega: float) -> int:
+def chosen_action(
+    space: ActionSpace, policy: ActionProbs | None, dice: np.random.Generator, greedy: bool
+) -> Any:
+    """An action of the world, by these dice; without a policy a random one."""
+    if policy is None:
+        return random_action(space, dice)
+    if isinstance(space, Box):
+        mean, std = np.split(policy, 2)
+        value = mean if greedy else mean + std * dice.standard_normal(len(mean))
+        return to_world(space, torch.from_numpy(np.tanh(value)))
+    parts = [policy] if isinstance(space, Discrete) else np.split(policy, _ends(space))
+    chosen = [int(p.argmax()) if greedy else sampled_action(p, dice.random()) for p in parts]
+    return chosen[0] if isinstance(space, Discrete) else np.array(chosen)
+
+
+def _ends(space: MultiDiscrete) -> np.ndarray:
+    return np.cumsum(space.factors)[:-1]
+
+
+def sampled_action(policy: ActionProbs, omega: float) -> int:
     """The action whose share of [0, 1) holds omega.
 
-    >>> [draw(np.array([0.25, 0.0, 0.75]), omega) for omega in (0.0, 0.2499, 0.25, 0.9999)]
+    >>> policy = np.array([0.25, 0.0, 0.75])
+    >>> [sampled_action(policy, omega) for omega in (0.0, 0.2499, 0.25, 0.9999)]
     [0, 0, 2, 2]
     """
     shares = policy.cumsum()

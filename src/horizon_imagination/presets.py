@@ -91,7 +91,7 @@ CATCH = Config(
         target_return=0.98,
         strips_every=20,
     ),
-    runtime=RuntimeConfig(precision="float32", threads=2),
+    runtime=RuntimeConfig(precision="float32"),
 )  # fmt: skip
 
 SMALL_CATCH = replaced(
@@ -107,6 +107,13 @@ SMALL_CATCH = replaced(
     imagination={"horizon": 3, "budget": 2},
     replay={"min_segment": 3, "min_future": 2},
     training={"epochs": 80, "collect_steps": 96, "initial_steps": 3000},
+)
+
+SMALL_REACH = replaced(
+    SMALL_CATCH,
+    env={"id": "small-reach"},
+    controller={"learner": replace(SMALL_CATCH.controller.learner, first_epoch=20)},
+    training={"epochs": 60, "target_return": -0.25},
 )
 
 FOG = replaced(
@@ -169,11 +176,13 @@ DEBUG = Config(
 
 PRESETS: dict[str, tuple[str, Config]] = {
     "paper": (
-        "the published configuration: 97 M parameters, 100 K steps, decay horizon 4, budget 16",
+        "the published configuration: 93 M parameters (the paper counts 97 M), 100 K steps, "
+        "decay horizon 4, budget 16",
         Config(env=EnvConfig(id="ALE/Boxing-v5")),
     ),
     "demo": ("catch, learned in minutes on two CPU cores", CATCH),
     "small-catch": ("the same on a board of 4 x 4 cells", SMALL_CATCH),
+    "small-reach": ("a point moved onto a target by a continuous action", SMALL_REACH),
     "fog": ("catch in fog, which needs memory, on two CPU cores", FOG),
     "small-fog": ("the same on a board of 6 x 6 cells", SMALL_FOG),
     "debug": ("every part of the agent at toy size: seconds on a CPU, learns nothing", DEBUG),

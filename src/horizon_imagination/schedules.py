@@ -8,7 +8,11 @@ import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
+from horizon_imagination.config import ImaginationConfig, ScheduleKind
 from horizon_imagination.types import Schedule
+
+CRUMB = 1e-6
+"""A time this close to 0 or 1 is rounding, and stands for that end."""
 
 
 def horizon_schedule(horizon: int, budget: int, decay_horizon: float) -> Schedule:
@@ -92,6 +96,53 @@ def full_sequence_schedule(horizon: int, budget: int) -> Schedule:
     return _clamp(row / budget + 0 * frame)
 
 
+def schedule_of_kind(
+    kind: ScheduleKind, horizon: int, budget: int, decay_horizon: float
+) -> Schedule:
+    """A schedule by the name of its kind; only the Horizon schedule has a decay horizon."""
+    if kind == "horizon":
+        return horizon_schedule(horizon, budget, decay_horizon)
+    others = {
+        "pyramidal": pyramidal_schedule,
+        "autoregressive": autoregressive_schedule,
+        "full": full_sequence_schedule,
+    }
+    return others[kind](horizon, budget)
+
+
+def configured_schedule(cfg: ImaginationConfig) -> Schedule:
+    """The Horizon schedule of a config."""
+    return horizon_schedule(cfg.horizon, cfg.budget, cfg.decay_horizon)
+
+
+def check_schedule(schedule: Schedule, horizon: int) -> None:
+    """Refuse a matrix that is no schedule of `horizon` frames; every sampler relies on it.
+
+    >>> check_schedule(torch.tensor([[0.0, 0.0], [1.0, 0.9999999]]), horizon=2)
+    Traceback (most recent call last):
+        ...
+    ValueError: the last row of a schedule is exactly 1: got [1.0, 0.9999998807907104]
+    """
+    k = schedule.detach().cpu()  # a schedule that lives on a GPU is read once
+    if k.ndim != 2 or len(k) < 2 or k.shape[1] != horizon:
+        raise ValueError(
+            f"a schedule has at least two rows and a column per frame: expected (rows, {horizon}), "
+            f"got {tuple(k.shape)}"
+        )
+    if (k[0] != 0).any():
+        raise ValueError(f"the first row of a schedule is exactly 0, noise: got {_told(k[0])}")
+    if (k[-1] != 1).any():
+        raise ValueError(f"the last row of a schedule is exactly 1: got {_told(k[-1])}")
+    if not (k[1:] >= k[:-1]).all():  # NaN fails, too
+        row = int((~(k[1:] >= k[:-1])).any(1).nonzero()[0])
+        raise ValueError(f"times of a schedule never fall: see rows {row} and {row + 1}")
+    if ((k > 0) & (k < CRUMB) | (k > 1 - CRUMB) & (k < 1)).any():
+        raise ValueError(
+            f"a schedule holds a time within {CRUMB:g} of 0 or 1: write exactly 0 or 1, since "
+            "`tau == 1` decides what is computed"
+        )
+
+
 def moving(schedule: Schedule) -> Bool[Tensor, "step horizon"]:
     """Which frames a denoising step advances."""
     return schedule[1:] > schedule[:-1]
@@ -116,6 +167,10 @@ def _grid(horizon: int, budget: int) -> tuple[Tensor, Tensor]:
 
 def _clamp(k: Tensor) -> Schedule:
     """Clamp to [0, 1]; what lies within rounding of an end is that end."""
-    crumb = 1e-6
-    k = torch.where(k < crumb, 0.0, k)
-    return torch.where(k > 1 - crumb, 1.0, k).float()
+    k = torch.where(k < CRUMB, 0.0, k)
+    return torch.where(k > 1 - CRUMB, 1.0, k).float()
+
+
+def _told(row: Tensor) -> str:
+    shown = ", ".join(str(x) for x in row[:4].tolist())
+    return f"[{shown}{', ...' if len(row) > 4 else ''}]"

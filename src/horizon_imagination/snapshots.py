@@ -1,53 +1,198 @@
 """Where a run keeps its snapshots, and which of them to load."""
 
-import os
 import shutil
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
+from horizon_imagination.action_json import WrittenActions, check_written, space_from_json
+from horizon_imagination.config import Config
 from horizon_imagination.errors import UsageError
+from horizon_imagination.files import file_hash, sync, write_json
+from horizon_imagination.schema import checked, read_json
 
+if TYPE_CHECKING:
+    from horizon_imagination.actions import ActionSpace
+
+DESCRIPTION = "agent.json"
 CHECKPOINTS, SNAPSHOT, BEST = "checkpoints", "epoch-", "best-"
+STATE, SCORE = "state.json", "score.json"
+"""The counters of a snapshot, and the score of the best weights."""
+HASHES, DAMAGED = "sha256.json", ".damaged"
+RESTORE = "restore the snapshot from a copy, or name another one"
+
+
+@dataclass
+class UnfinishedEpoch:
+    """An epoch in whose middle a snapshot was taken; its metrics are in `training.safetensors`."""
+
+    over: tuple[str, ...]
+    """Names of the stages that are over."""
+    stage: str
+    """The stage that was going on, or came next."""
+    steps: int
+    """Steps of it that were done."""
+    seconds: float
+    collected: int = 0
+    """Steps of a collection that was under way."""
+    failures: int = 0
+    """Failures of the environment in it."""
+
+    def __post_init__(self) -> None:
+        if min(self.steps, self.collected, self.failures) < 0:
+            raise ValueError("steps and failures are counted from 0")
+
+
+@dataclass
+class Progress:
+    """Counters and small values of a run, besides its networks; `state.json` of a snapshot."""
+
+    epoch: int = 0
+    """Epochs completed."""
+    env_steps: int = 0
+    seconds: float = 0.0
+    """Wall time over all stretches of the run."""
+    best_return: float | None = None
+    reached: float | None = None
+    """The evaluation that reached `training.target_return`, if one did."""
+    failures: int = 0
+    """Failures of the environment so far."""
+    store: dict[str, Any] = field(default_factory=dict)
+    """Where the writing of the replay stands."""
+    env: Any = None
+    """State of the environment, or None where it has none."""
+    learner_steps: dict[str, int] = field(default_factory=dict)
+    unfinished: UnfinishedEpoch | None = None
+    """None between two epochs."""
+
+    def __post_init__(self) -> None:
+        if min(self.epoch, self.env_steps, self.failures, *self.learner_steps.values()) < 0:
+            raise ValueError("epochs, steps and failures are counted from 0")
+
+
+@dataclass(frozen=True)
+class Score:
+    """What `score.json` says of the best weights."""
+
+    epoch: int
+    env_steps: int
+    score: float = field(metadata={"key": "return"})
+
+
+@dataclass(frozen=True)
+class Description:
+    """What `agent.json` says: all that is needed to build the agent."""
+
+    config: Config
+    num_actions: int | None = None
+    """Of a discrete space; another one is in `actions`."""
+    view: dict[str, Any] | None = None
+    """How the world is read; none in files of before 0.3."""
+    actions: WrittenActions | None = None
+    given_world: bool = False
+    """Whether the world model was given from Python, and is not here."""
+
+    def __post_init__(self) -> None:
+        check_written(self.num_actions, self.actions)
+
+    @property
+    def action_space(self) -> "ActionSpace":
+        """What the agent can do."""
+        return space_from_json(self.num_actions, self.actions)
 
 
 def snapshots(run: Path, prefix: str = SNAPSHOT) -> list[Path]:
     """Complete snapshots, oldest first; one that was being written is not among them."""
     folder = run / CHECKPOINTS
     found = folder.glob(f"{prefix}[0-9]*") if folder.is_dir() else []
-    return sorted(path for path in found if path.is_dir() and path.suffix != ".tmp")
+    return sorted(path for path in found if path.is_dir() and not path.suffix)
 
 
-def publish(temporary: Path, keep: int, prefix: str = SNAPSHOT) -> Path:
-    """Give a written snapshot its name, at once, and drop the oldest beyond `keep`.
+def check_hashes(folder: Path, *names: str) -> None:
+    """Refuse a snapshot of which a file has changed since it was written; `names` or all of them.
 
-    A snapshot of the same name stays until the new one is there; the new one then has a `+` more.
+    Snapshots of before 0.3 have no hashes.
+    """
+    path = folder / HASHES
+    if not path.exists():
+        return
+    listed = checked(read_json(path, dict), dict[str, str], f"{path}: ")
+    for name in names or listed:
+        if "/" in name or not (folder / name).is_file():
+            raise UsageError(f"{folder / name} is missing; {RESTORE}")
+        if file_hash(folder / name) != listed.get(name):
+            raise UsageError(f"{folder / name} has changed since it was written; {RESTORE}")
+
+
+def set_aside(folder: Path) -> None:
+    """Keep a damaged snapshot under a name by which nobody loads it."""
+    aside = folder.with_name(f"{folder.name}{DAMAGED}")
+    shutil.rmtree(aside, ignore_errors=True)
+    folder.rename(aside)
+
+
+def publish(temporary: Path, keep: int, prefix: str = SNAPSHOT, *, hours: float = 0.0) -> Path:
+    """Rename a written snapshot atomically to its name, and drop old ones (see `superseded`).
+
+    Of several snapshots of one epoch each has a `+` more than the one before, which stays until
+    the new one is there.
     """
     final = temporary.with_suffix("")
-    while final.exists():
-        final = final.with_name(final.name + "+")
+    there = [path.name for path in final.parent.iterdir() if path.name.rstrip("+") == final.name]
+    if there:
+        final = final.with_name(max(there, key=len) + "+")
+    hashes = {path.name: file_hash(path) for path in sorted(temporary.iterdir())}
+    write_json(temporary / HASHES, hashes)
     for file in (*temporary.iterdir(), temporary):
-        _sync(file)
+        sync(file)
     temporary.rename(final)
-    _sync(final.parent)
+    sync(final.parent)
     others = [path for path in snapshots(final.parent.parent, prefix) if path != final]
-    for old in others[: len(others) - keep + 1]:
+    for old in superseded(others, keep - 1, hours):
         shutil.rmtree(old)
     return final
 
 
-def _sync(path: Path) -> None:
-    """Return once a file, or the names in a folder, are safe on the disk."""
-    descriptor = os.open(path, os.O_RDONLY)
+def superseded(kept: list[Path], last: int, hours: float) -> list[Path]:
+    """The snapshots, oldest first, that may go: all but the `last` ones, and with `hours` all but
+    the first of every so many hours of training."""
+    old, periods, found = kept[: max(0, len(kept) - last)], set(), []
+    for path in old:
+        period = _period(path, hours) if hours > 0 else 0
+        if period == 0 or period in periods:
+            found.append(path)
+        periods.add(period)
+    return found
+
+
+def _period(snapshot: Path, hours: float) -> int:
+    """In which stretch of so many hours of training a snapshot was taken, from 0 on."""
     try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+        return int(read_state(snapshot).seconds / (3600 * hours))
+    except UsageError:
+        return 0  # one that cannot be read is not worth keeping
 
 
 def agent_folder(path: Path) -> Path:
     """The folder with an agent's weights: a run's best snapshot, its latest, or `path` itself."""
     for candidate in (path, *snapshots(path, BEST)[::-1], *snapshots(path)[::-1]):
-        if (candidate / "agent.json").is_file():
+        if (candidate / DESCRIPTION).is_file():
             return candidate
     if not path.exists():
         raise UsageError(f"{path} does not exist; expected the folder of a run or of a snapshot")
     raise UsageError(f"{path} holds no snapshot yet; train first (horizon train --out {path})")
+
+
+def read_description(folder: Path) -> Description:
+    """The config, the action space and the view of the agent in a snapshot."""
+    return read_json(folder / DESCRIPTION, Description)
+
+
+def read_state(folder: Path) -> Progress:
+    """The counters of a snapshot; arrays of the environment's state are references."""
+    return read_json(folder / STATE, Progress)
+
+
+def read_score(folder: Path) -> Score:
+    """The score of the best weights."""
+    return read_json(folder / SCORE, Score)

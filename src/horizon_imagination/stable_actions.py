@@ -73,15 +73,6 @@ def coupled_action(
     return torch.where(u < keep, previous_action, drawn)
 
 
-def stable_gaussian(
-    mean: Float[Tensor, "*batch dim"],
-    std: Float[Tensor, "*batch dim"],
-    noise: Float[Tensor, "*batch dim"],
-) -> Float[Tensor, "*batch dim"]:
-    """The continuous counterpart (appendix): mu + omega sigma with omega fixed while denoising."""
-    return mean + noise * std
-
-
 def total_variation(p: Probs, q: Probs) -> Float[Tensor, "*batch"]:
     """delta(p, q) = |p - q|_1 / 2, the least probability of a change (Proposition 1, below)."""
     return (_wide(p) - _wide(q)).abs().sum(-1) / 2

@@ -1,3 +1,3 @@
 """The one place the version stands."""
 
-__version__ = "0.1.0"
+__version__ = "0.3.0.dev0"

@@ -1,12 +1,18 @@
+"""`horizon data`: look at, check and import datasets."""
+
 import json
 
 import pytest
 from coded_world import create, fill
 from test_importers import filmed, save
 
-from horizon_imagination.cli.data import main
+from horizon_imagination.cli import DATA, dispatch
 from horizon_imagination.data import Store
 from horizon_imagination.errors import UsageError
+
+
+def main(argv):
+    return dispatch(argv, DATA, "horizon data")
 
 
 def test_info_prints_a_table_or_json(tmp_path, capsys):
@@ -54,4 +60,5 @@ def test_bad_words_and_folders_are_one_clear_error(tmp_path):
 
 def test_help_is_help(capsys):
     assert main(["--help"]) == 0
-    assert "horizon data validate FOLDER" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "usage: horizon data COMMAND" in said and all(f"  {name} " in said for name in DATA)

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from coded_world import LENGTHS, action_at, frame_at, reward_at
 
+from horizon_imagination.actions import Box, Discrete, MultiDiscrete
 from horizon_imagination.data import Store, import_npz, import_videos, validate
 from horizon_imagination.errors import UsageError
 
@@ -49,6 +50,20 @@ def filmed(folder, table="action,reward,terminated\n2,0,0\n0,0.5,0\n3,1,1\n", na
     return folder
 
 
+@pytest.mark.parametrize("action", [2**31 - 1, 2**31, 2**32, 2**32 + 1])
+def test_actions_that_would_wrap_around_are_refused(tmp_path, action):
+    source = save(tmp_path / "in", actions=np.array([0, 1, action, 0, 1], np.int64))
+    with pytest.raises(UsageError, match=rf"a.npz has the action {action}; expected numbers below"):
+        import_npz(source, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_an_action_of_23_digits_in_a_table_is_refused(tmp_path):
+    source = filmed(tmp_path / "in", "action\n0\n12345678901234567890123\n1\n")
+    with pytest.raises(UsageError, match="line 3: 12345678901234567890123 is not a whole action"):
+        import_videos(source, tmp_path / "out")
+
+
 def test_arrays_become_the_same_episodes(tmp_path):
     source = tmp_path / "in"
     for episode, steps in enumerate(LENGTHS):
@@ -56,7 +71,11 @@ def test_arrays_become_the_same_episodes(tmp_path):
     import_npz(source, tmp_path / "out", env_id="coded")
     store = Store.open(tmp_path / "out")
     assert validate(tmp_path / "out") == []
-    assert (store.frame_shape, store.num_actions, store.env_id) == ((3, 4, 4), 5, "coded")
+    assert (store.frame_shape, store.action_space, store.env_id) == (
+        (3, 4, 4),
+        Discrete(5),
+        "coded",
+    )
     assert [x.num_steps for x in store.episodes] == LENGTHS
     assert {x.ended for x in store.episodes} == {"terminated"}
     for episode, (start, steps) in enumerate(zip(store.starts, LENGTHS, strict=True)):
@@ -77,7 +96,7 @@ def test_other_names_orders_and_missing_rewards_are_understood(tmp_path):
     import_npz(tmp_path / "in", tmp_path / "out", num_actions=9)
     store = Store.open(tmp_path / "out")
     assert [x.ended for x in store.episodes] == ["terminated", "truncated", "truncated"]
-    assert store.num_actions == 9 and store.returns[0] == 0
+    assert store.action_space == Discrete(9) and store.returns[0] == 0
     assert np.array_equal(store.frames[3], frame_at(0, 3))
     assert store.episodes[1].info == {"source": "b.npz"}
 
@@ -145,7 +164,7 @@ def test_a_video_and_its_table_become_an_episode(tmp_path):
     import_videos(tmp_path / "in", tmp_path / "out", size=16)
     store = Store.open(tmp_path / "out")
     assert validate(tmp_path / "out") == []
-    assert store.frame_shape == (3, 16, 16) and store.num_actions == 4
+    assert store.frame_shape == (3, 16, 16) and store.action_space == Discrete(4)
     assert [x.ended for x in store.episodes] == ["terminated", "truncated"]
     assert store.action.tolist() == [2, 0, 3, 0, 1, 1, 2, 0]
     assert store.reward.tolist()[:4] == [0, 0.5, 1, 0]
@@ -198,3 +217,26 @@ def test_bad_and_missing_videos_are_one_clear_error(tmp_path, monkeypatch):
     monkeypatch.setattr(builtins, "__import__", without_av)
     with pytest.raises(UsageError, match="pip install av"):
         import_videos(source, tmp_path / "out")
+
+
+@pytest.mark.parametrize("kind", ["vectors", "several"])
+def test_actions_of_several_numbers_are_imported(tmp_path, kind):
+    (tmp_path / "in").mkdir()
+    rng = np.random.default_rng(0)
+    frames = rng.integers(0, 255, (4, 8, 8, 3), dtype=np.uint8)
+    actions = (
+        rng.uniform(-2, 2, (3, 2)) if kind == "vectors" else np.array([[0, 4], [1, 0], [1, 2]])
+    )
+    np.savez(tmp_path / "in" / "a.npz", frames=frames, actions=actions, rewards=np.ones(3))
+    if kind == "vectors":
+        with pytest.raises(UsageError, match="--bounds LOW HIGH"):
+            import_npz(tmp_path / "in", tmp_path / "out")
+        with pytest.raises(UsageError, match="is not 2 numbers from -1 to 1"):
+            import_npz(tmp_path / "in", tmp_path / "out", bounds=(-1, 1))
+    bounds = (-2.0, 2.0) if kind == "vectors" else None
+    import_npz(tmp_path / "in", tmp_path / "out", bounds=bounds)
+    assert validate(tmp_path / "out") == []
+    store = Store.open(tmp_path / "out")
+    box = Box((-2.0, -2.0), (2.0, 2.0))
+    assert store.action_space == (box if kind == "vectors" else MultiDiscrete((2, 5)))
+    np.testing.assert_allclose(store.action[:3], actions, rtol=1e-6)

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -20,6 +22,14 @@ def store(tmp_path):
     return fill(create(tmp_path / "x"))
 
 
+def segments(replay, batch, length, rng):
+    return replay.gather(*replay.segment_rows(batch, length, rng))
+
+
+def contexts(replay, batch, length, rng):
+    return replay.gather(*replay.context_rows(batch, length, rng))
+
+
 def codes(segment):
     """(episode, step) of the last real frame of each sample."""
     last = segment.mask.sum(1) - 1
@@ -27,18 +37,17 @@ def codes(segment):
 
 
 def test_segments_have_everything_in_its_place_and_never_cross_an_episode(store):
-    segments = Replay(store, UNIFORM).segments(500, 8, generator())
-    assert segments.frames.shape == (500, 8, 3, 4, 4)
+    found = segments(Replay(store, UNIFORM), 500, 8, generator())
+    assert found.frames.shape == (500, 8, 3, 4, 4)
     for row in range(500):
-        assert_consistent(segments, row)
-    assert segments.mask.sum(1).min() == 4
-    assert (segments.mask.sum(1) == 8).any()
+        assert_consistent(found, row)
+    assert found.mask.sum(1).min() == 4
+    assert (found.mask.sum(1) == 8).any()
 
 
 def test_a_shift_by_one_would_be_noticed(store):
-    segments = Replay(store, UNIFORM).segments(20, 8, generator())
-    shifted = segments.map(lambda x: x)
-    object.__setattr__(shifted, "action", segments.action.roll(1, dims=1))
+    found = segments(Replay(store, UNIFORM), 20, 8, generator())
+    shifted = replace(found, action=found.action.roll(1, dims=1))
     with pytest.raises(AssertionError):
         for row in range(20):
             assert_consistent(shifted, row)
@@ -51,23 +60,23 @@ def test_every_row_with_enough_frames_left_begins_some_segment(store):
 
 
 def test_the_terminal_frame_is_kept(store):
-    segments = Replay(store, UNIFORM).segments(500, 8, generator())
-    seen = set(codes(segments))
+    found = segments(Replay(store, UNIFORM), 500, 8, generator())
+    seen = set(codes(found))
     assert {(e, LENGTHS[e]) for e in (0, 1, 3)} <= seen
-    terminal = (segments.terminated[:, :-1] & segments.mask[:, 1:]).sum()
-    assert terminal > 0 and terminal == segments.terminated[:, :-1].sum()
+    terminal = (found.terminated[:, :-1] & found.mask[:, 1:]).sum()
+    assert terminal > 0 and terminal == found.terminated[:, :-1].sum()
 
 
 def test_contexts_end_on_every_frame_with_an_action_and_on_no_other(store):
-    contexts = Replay(store, UNIFORM).contexts(4000, 6, generator())
+    found = contexts(Replay(store, UNIFORM), 4000, 6, generator())
     for row in range(300):
-        assert_consistent(contexts, row)
-    assert set(codes(contexts)) == {(e, t) for e, n in enumerate(LENGTHS) for t in range(n)}
+        assert_consistent(found, row)
+    assert set(codes(found)) == {(e, t) for e, n in enumerate(LENGTHS) for t in range(n)}
 
 
 def test_contexts_reach_back_as_far_as_the_episode_allows(store):
-    contexts = Replay(store, UNIFORM).contexts(500, 6, generator())
-    for length, (_, step) in zip(contexts.mask.sum(1).tolist(), codes(contexts), strict=True):
+    found = contexts(Replay(store, UNIFORM), 500, 6, generator())
+    for length, (_, step) in zip(found.mask.sum(1).tolist(), codes(found), strict=True):
         assert length == min(6, step + 1)
 
 
@@ -117,17 +126,13 @@ def test_samples_follow_the_store_as_it_grows_and_is_rewound(tmp_path):
     position = store.position()
     play(store, 1, 12, "truncated")
     assert replay.frame_rows(500, generator()).max() == 20
-    assert any(episode == 1 for episode, _ in codes(replay.contexts(100, 3, generator())))
+    assert any(episode == 1 for episode, _ in codes(contexts(replay, 100, 3, generator())))
     store.rewind(position)
     assert replay.frame_rows(500, generator()).max() == 7
 
 
-def test_gathering_the_rows_equals_sampling(store):
+def test_single_frames_are_those_of_their_rows(store):
     replay = Replay(store, ReplayConfig())
-    direct = replay.segments(16, 8, generator(5))
-    gathered = replay.gather(*replay.segment_rows(16, 8, generator(5)))
-    for name in ("frames", "action", "reward", "terminated", "mask"):
-        assert torch.equal(getattr(direct, name), getattr(gathered, name))
     frames = replay.gather_frames(replay.frame_rows(9, generator(6)))
     assert torch.equal(frames, replay.frames(9, generator(6)))
 
@@ -135,8 +140,8 @@ def test_gathering_the_rows_equals_sampling(store):
 def test_a_reader_samples_the_same_as_the_writer(store, tmp_path):
     store.flush()
     reader = Replay(Store.open(tmp_path / "x"), ReplayConfig())
-    expected = Replay(store, ReplayConfig()).contexts(50, 5, generator())
-    assert torch.equal(reader.contexts(50, 5, generator()).frames, expected.frames)
+    expected = contexts(Replay(store, ReplayConfig()), 50, 5, generator())
+    assert torch.equal(contexts(reader, 50, 5, generator()).frames, expected.frames)
 
 
 def test_the_latest_context_is_the_end_of_the_open_episode(store):
@@ -158,9 +163,9 @@ def test_too_little_data_is_one_clear_error(tmp_path):
     store.begin(frame_at(0, 0))
     assert replay.frames(1, generator()).shape == (1, 3, 4, 4)
     with pytest.raises(UsageError, match="collect or record more"):
-        replay.contexts(1, 4, generator())
+        contexts(replay, 1, 4, generator())
     with pytest.raises(UsageError, match=r"replay\.min_segment"):
-        replay.segments(1, 8, generator())
+        segments(replay, 1, 8, generator())
 
 
 def test_contexts_can_be_kept_away_from_the_end(tmp_path):
@@ -172,7 +177,7 @@ def test_contexts_can_be_kept_away_from_the_end(tmp_path):
             frame = np.full((1, 2, 2), step, np.uint8)
             store.add(0, 0.0, step == length, False, frame)
     replay = Replay(store, ReplayConfig(min_future=4))
-    contexts = replay.contexts(200, 3, torch.Generator().manual_seed(0))
-    last = contexts.mask.sum(1) - 1
-    steps = contexts.frames[torch.arange(200), last, 0, 0, 0]
+    found = contexts(replay, 200, 3, torch.Generator().manual_seed(0))
+    last = found.mask.sum(1) - 1
+    steps = found.frames[torch.arange(200), last, 0, 0, 0]
     assert set(steps.tolist()) == {0, 1, 2, 3}  # of the episode of 7 steps alone

@@ -23,10 +23,3 @@ def test_the_shift_moves_time_and_nothing_else():
 
 def test_the_previous_action_of_the_first_frame_is_none():
     assert segment().prev_actions.tolist() == [[NO_ACTION, 4, 5], [NO_ACTION, 7, 8]]
-
-
-def test_map_reaches_every_field():
-    halved = segment().map(lambda x: x[:1])
-    assert halved.frames.shape[0] == len(halved.action) == len(halved.mask) == 1
-    assert torch.equal(halved.reward, segment().reward[:1])
-    assert torch.equal(halved.to("cpu").terminated, segment().terminated[:1])

@@ -290,7 +290,7 @@ def test_a_folder_or_description_that_is_none_is_one_clear_error(tmp_path):
     good = path.read_text()
     for bad in (good[:50], "[]", good.replace('"num_actions": 5', '"num_actions": 0')):
         path.write_text(bad)
-        with pytest.raises(UsageError, match="is damaged"):
+        with pytest.raises(UsageError, match=r"x/dataset\.json"):
             Store.open(tmp_path / "x")
     path.write_text(good.replace('"version": 1', '"version": 9'))
     with pytest.raises(UsageError, match="this version reads horizon-dataset 1"):
@@ -308,3 +308,21 @@ def test_the_frame_file_grows_in_steps_and_the_map_follows(tmp_path):
     assert len(sizes) <= 3
     store.close()
     assert (tmp_path / "x" / "frames.u8").stat().st_size == 2501 * 48
+
+
+def test_a_reader_sees_what_a_writer_has_flushed_once_it_reloads(tmp_path):
+    frame = np.zeros((1, 4, 4), np.uint8)
+    writer = Store.create(tmp_path / "store", (1, 4, 4), 2, "dot")
+    writer.begin(frame)
+    writer.flush()
+    reader = Store.open(tmp_path / "store")
+    before = reader.version
+    for step in range(3):
+        writer.add(1, 0.5, False, step == 2, frame + step)
+    assert reader.num_frames == 1
+    writer.flush()
+    reader.reload()
+    assert (reader.num_frames, reader.num_steps, reader.is_open) == (4, 3, False)
+    assert reader.frames[3].max() == 2 and reader.version > before
+    with pytest.raises(ValueError, match="written here"):
+        writer.reload()

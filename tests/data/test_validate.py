@@ -1,3 +1,4 @@
+import importlib
 import json
 import re
 
@@ -56,6 +57,33 @@ def test_each_kind_of_damage_is_named(folder, name, dtype, row, value, expected)
     assert re.search(expected, problems[0])
 
 
+def rehash(folder, **changes):
+    """Replace entries of the hash list; None takes one out."""
+    path = folder / "dataset.json"
+    content = json.loads(path.read_text())
+    listed = content["sha256"] | changes
+    content["sha256"] = {name: value for name, value in listed.items() if value is not None}
+    path.write_text(json.dumps(content))
+
+
+def test_a_hash_list_that_leaves_a_file_out_is_not_believed(sealed):
+    rehash(sealed, **{"reward.f32": None})
+    assert validate(sealed) == ["reward.f32: dataset.json has hashes, and none of this file"]
+
+
+@pytest.mark.parametrize("name", ["../../secret", "other.u8", "/etc/hostname"])
+def test_a_hash_list_that_names_other_files_is_told_and_they_are_not_opened(
+    sealed, name, monkeypatch
+):
+    (sealed / "other.u8").write_bytes(b"x")
+    opened = []
+    module = importlib.import_module("horizon_imagination.data.validate")
+    monkeypatch.setattr(module, "file_hash", lambda path: opened.append(path.name))
+    rehash(sealed, **{name: "0"})
+    assert f"sha256 in dataset.json lists {name!r}" in validate(sealed)
+    assert len(opened) == 5 and name not in opened
+
+
 def test_an_altered_frame_breaks_the_hash_of_a_sealed_dataset(sealed):
     poke(sealed / "frames.u8", "u1", 100, 200)
     assert validate(sealed) == ["frames.u8: its content does not match the sha256 in dataset.json"]
@@ -107,3 +135,11 @@ def test_info_counts_what_is_there(folder, sealed):
 def test_info_of_an_empty_dataset_has_no_returns(tmp_path):
     create(tmp_path / "e").close()
     assert info(tmp_path / "e")["return_mean"] is None and validate(tmp_path / "e") == []
+
+
+@pytest.mark.parametrize("action", [-1, 2**31 - 1])
+def test_info_refuses_actions_out_of_range_instead_of_counting_them(folder, action):
+    """Counting them took 16 GiB, or failed."""
+    poke(folder / "action.i32", "<i4", 0, action)
+    with pytest.raises(ValueError, match="see horizon data validate"):
+        info(folder)

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from embedded_world import around
 from test_rollout import (
     ACTIONS,
     CHANNELS,
@@ -12,7 +13,7 @@ from test_rollout import (
     random_denoiser,
 )
 
-from horizon_imagination.engine.dream import Start, dream, left_padded
+from horizon_imagination.engine.dream import Start, dream, imagine_recorded, left_padded
 from horizon_imagination.engine.policy_windows import entry_plan
 from horizon_imagination.imagination import (
     Imagined,
@@ -35,7 +36,7 @@ def padded_start(lengths=LENGTHS, frames=5):
 
 def run(start, schedule, *, window, context, sampler="stable", seed=0):
     return dream(
-        random_denoiser(),
+        around(random_denoiser()),
         random_actor(),
         start,
         schedule,
@@ -88,6 +89,35 @@ def test_a_short_context_dreams_as_it_would_alone(sample, window):
     a, b = (run(s, schedule, window=window, context=4) for s in (padded, alone))
     torch.testing.assert_close(a.z, b.z, atol=1e-5, rtol=1e-5)
     assert torch.equal(a.actions, b.actions)
+
+
+@pytest.mark.parametrize("context", [1, 4])
+@pytest.mark.parametrize("name", ["sub-frame", "two steps a frame", "pyramidal"])
+def test_recorded_actions_are_given_at_every_row_over_the_window_and_in_the_plain_loop(
+    name, context
+):
+    schedule, start = SCHEDULES[name], padded_start()
+    acted = run(start, schedule, window=False, context=context)
+    actions = acted.actions[-1]
+    frames, real = start.world_model_context(context)
+
+    def recorded(given, **how):
+        noise = acted.z[0]
+        world = around(random_denoiser())
+        return imagine_recorded(world, frames, given, noise, schedule, real=real, **how)
+
+    plain = recorded(actions, window=False)
+    assert torch.equal(plain.actions, actions.expand_as(plain.actions))
+    windowed = recorded(actions, record=True)
+    torch.testing.assert_close(windowed.z, plain.z, atol=1e-5, rtol=1e-5)
+    assert torch.equal(recorded(actions).z[-1], windowed.z[-1])
+    assert len(recorded(actions).z) == 1
+    other = recorded((actions + 1) % ACTIONS)
+    assert not torch.allclose(other.z[-1], windowed.z[-1], atol=1e-3)
+    ended = actions.clone()
+    ended[:, 2:] = -1
+    nothing = recorded(ended)
+    assert torch.equal(nothing.z, recorded(ended.clamp(min=0)).z)
 
 
 def test_more_context_changes_the_dream():

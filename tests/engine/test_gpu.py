@@ -2,9 +2,10 @@
 
 import pytest
 import torch
+from embedded_world import around
 
 from horizon_imagination import horizon_schedule
-from horizon_imagination.engine.draws import draw
+from horizon_imagination.engine.draws import sample_draws
 from horizon_imagination.engine.dream import Start, dream
 from horizon_imagination.engine.fused import FusedDenoiser
 from horizon_imagination.kernels import fuse
@@ -22,7 +23,7 @@ BATCH, ACTIONS = 6, 9
 def networks(device):
     torch.manual_seed(0)
     denoiser = Denoiser(
-        channels=16, size=8, num_actions=ACTIONS, layers=4, heads=8, head_dim=64, patch_size=2,
+        channels=16, size=8, action_space=ACTIONS, layers=4, heads=8, head_dim=64, patch_size=2,
         mlp_ratio=4, prediction="velocity", action_tokens=False, normalize=False,
     )  # fmt: skip
     for name, parameter in denoiser.named_parameters():
@@ -49,8 +50,8 @@ def dreamed(nu, budget, *, window, dtype, sampler="stable", fused=False):
     )
     with torch.autocast("cuda", dtype=dtype, enabled=dtype != torch.float32):
         return dream(
-            denoiser, actor, start, horizon_schedule(32, budget, nu), context=1, sampler=sampler,
-            window=window, rng=rng,
+            around(denoiser), actor, start, horizon_schedule(32, budget, nu), context=1,
+            sampler=sampler, window=window, rng=rng,
         )  # fmt: skip
 
 
@@ -101,7 +102,7 @@ def test_an_action_differs_only_where_a_probability_is_within_rounding_of_its_th
     rng = torch.Generator(device).manual_seed(1)
     z = torch.rand(BATCH, 5, 16, 8, 8, generator=rng, device=device) * 2 - 1
     torch.randint(ACTIONS, (BATCH, 5), generator=rng, device=device)  # drawn before the dice
-    dice: Dice = draw((BATCH, 32, 16, 8, 8), len(schedule), ACTIONS, "stable", rng).dice
+    dice: Dice = sample_draws((BATCH, 32, 16, 8, 8), len(schedule), ACTIONS, "stable", rng).dice
     state = actor(z)[1].at(-1)
     flips = 0
     for sample in range(BATCH):

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from embedded_world import around
 
 from horizon_imagination import (
     Context,
@@ -13,7 +14,7 @@ from horizon_imagination import (
     recorded_actor,
     stable_action,
 )
-from horizon_imagination.engine.draws import draw, plain_actor
+from horizon_imagination.engine.draws import plain_actor, sample_draws
 from horizon_imagination.engine.policy_windows import entry_logits, entry_plan
 from horizon_imagination.engine.rollout import RecordedActor, WindowedActor, imagine_windowed
 from horizon_imagination.imagination import Imagined, policy_entries
@@ -36,7 +37,7 @@ SCHEDULES = {
 def random_denoiser(prediction="velocity", normalize=False):
     torch.manual_seed(0)
     net = Denoiser(
-        channels=CHANNELS, size=SIZE, num_actions=ACTIONS, layers=2, heads=2, head_dim=12,
+        channels=CHANNELS, size=SIZE, action_space=ACTIONS, layers=2, heads=2, head_dim=12,
         patch_size=2, mlp_ratio=2, prediction=prediction, action_tokens=True, normalize=normalize,
     )  # fmt: skip
     for name, p in net.named_parameters():
@@ -72,18 +73,22 @@ def test_the_window_agrees_with_the_plain_loop(name, sampler, context_length):
     with torch.no_grad():
         context, probs, state = start(context_length, actor)
         shape = (BATCH, HORIZON, CHANNELS, SIZE, SIZE)
-        draws = draw(shape, len(schedule), ACTIONS, sampler, torch.Generator().manual_seed(3))
+        draws = sample_draws(
+            shape, len(schedule), ACTIONS, sampler, torch.Generator().manual_seed(3)
+        )
         first = stable_action(probs, Dice(draws.dice.omega[:, 0], draws.dice.order[:, 0]))
         plain = imagine(
             denoiser,
-            plain_actor(sampler, lambda z, tau: actor.policy(z, tau, state), draws),
+            plain_actor(
+                sampler, lambda z, tau: actor.policy(z, tau, state), draws, actor.action_space
+            ),
             draws.noise,
             schedule,
             context=context,
             first_action=first,
         )
         windowed = imagine_windowed(
-            denoiser,
+            around(denoiser),
             WindowedActor(actor, sampler, state, first, draws, schedule),
             draws.noise,
             schedule,
@@ -114,7 +119,7 @@ def test_recorded_actions_agree_and_only_the_clean_row_is_kept_on_request(
         first_action=actions[:, 0],
     )
     windowed = imagine_windowed(
-        denoiser, RecordedActor(actions), noise, schedule, context, record=False
+        around(denoiser), RecordedActor(actions), noise, schedule, context, record=False
     )
     assert len(windowed.z) == 1
     torch.testing.assert_close(windowed.z[-1], plain.z[-1], atol=1e-5, rtol=1e-5)

@@ -12,7 +12,7 @@ from PIL import Image
 from horizon_imagination.config import AtariConfig, EnvConfig
 from horizon_imagination.envs import make_env, restore, snapshot
 from horizon_imagination.envs.atari import PAPER_GAMES, Atari, atari_games
-from horizon_imagination.envs.make import atari_game
+from horizon_imagination.envs.known import atari_game
 from horizon_imagination.errors import UsageError
 
 ale_py = pytest.importorskip("ale_py")

@@ -6,6 +6,7 @@ import json
 import numpy as np
 import pytest
 
+from horizon_imagination.actions import Discrete
 from horizon_imagination.config import EnvConfig
 from horizon_imagination.envs import env_names, make_env, restore, snapshot
 from horizon_imagination.envs.catch import COLOURS, Catch, SmallCatch
@@ -240,4 +241,4 @@ def test_misuse_is_answered_in_one_line():
 def test_known_worlds_are_listed_with_their_returns():
     known = {info.name: info for info in env_names()}
     assert (known["catch"].random_return, known["catch"].best_return) == (-0.75, 1.0)
-    assert known["fog"].num_actions == 3
+    assert known["fog"].action_space == Discrete(3)

@@ -73,18 +73,50 @@ def test_a_frozen_child_is_given_up_after_the_timeout():
     "how,reason",
     [
         ("exit", r"died \(exit status 3\)"),
-        ("raise", "crash: RuntimeError: the engine is gone"),
-        ("shape", r"crash: ValueError: .*\(8, 16, 3\)"),
-        ("reward", "garbage: the reward is nan"),
+        ("raise", r"crash: step\(\) .* failed .*RuntimeError: the engine is gone"),
+        ("shape", r"crash: .*shape \(8, 16, 3\), but its space says \(16, 16, 3\)"),
+        ("reward", r"crash: step\(\) .* gave the reward nan \(step 2 of an episode\)"),
+        ("stray", "garbage: b'hello, I am the '.* came through the pipe instead of a message"),
+        ("memory", "crash: .*MemoryError"),
     ],
 )
 def test_every_misbehaviour_ends_the_episode_with_its_reason(how, reason):
-    env = fragile(how, at=2)
+    env = fragile(how, at=2, memory_limit=2.0)
     env.reset()
     assert env.step(0)[1:4] == (1.0, False, False)
     frame, reward, terminated, truncated, info = env.step(0)
     assert frame.max() == 1 and (reward, terminated, truncated) == (0.0, False, True)
     assert re.search(reason, info["failure"]) and env.failures == 1
+
+
+def test_half_a_message_is_given_up_after_the_timeout():
+    env = fragile("half", at=2, step_timeout=2.0)
+    env.reset()
+    env.step(0)
+    start = time.monotonic()
+    *_, truncated, info = env.step(0)
+    assert time.monotonic() - start < 20.0
+    assert truncated and info["failure"] == "hang: no answer within 2 s (step)"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs /proc to find who left")
+@pytest.mark.parametrize("end", ["close", "crash"])
+def test_processes_that_left_the_session_of_the_child_are_ended_with_it(end):
+    env = fragile("daemon", at=1)
+    env.reset()
+    daemon = int(env.step(0)[1])
+    assert alive(daemon) and os.getsid(daemon) != os.getsid(env.child.process.pid)
+    if end == "crash":
+        os.kill(env.child.process.pid, signal.SIGKILL)
+        env.step(0)
+    else:
+        env.close()
+    for _ in range(50):
+        if not alive(daemon):
+            return
+        time.sleep(0.1)
+    os.kill(daemon, signal.SIGKILL)
+    pytest.fail("a process outlived the environment that started it")
 
 
 @pytest.mark.slow
@@ -164,7 +196,7 @@ def test_the_child_leaves_when_its_parent_is_gone(tmp_path):
         "env = make_env(EnvConfig(id='standin_worlds:Fragile', size=16, isolation='process',\n"
         '    options=\'{"how": "hang", "at": 1}\', step_timeout=1.0), seed=0)\n'
         "print(env.reset()[1]['pid'], flush=True)\n"
-        "env.child._send(('step', 0))\n"
+        "env.child.pipe.send(('step', 0))\n"
         "os._exit(0)\n"
     )
     out = subprocess.run(

@@ -27,10 +27,11 @@ from horizon_imagination.config import (
     WorldModelConfig,
 )
 from horizon_imagination.data import Replay, Store
+from horizon_imagination.learn.batches import ReplayBatches
 from horizon_imagination.learn.guard import Guard
 from horizon_imagination.learn.latents import LatentCache
-from horizon_imagination.learn.streams import Streams
-from horizon_imagination.run.learners import make_learners
+from horizon_imagination.learn.learners import make_learners
+from horizon_imagination.streams import Streams
 
 GOLDEN = Path(__file__).parent
 STEPS, SIZE, ACTIONS = 20, 16, 3
@@ -100,9 +101,9 @@ def losses(variant: str, folder: Path) -> dict[str, list[float]]:
     agent = Agent(cfg, ACTIONS, torch.device("cpu"))
     store = record(folder / "data")
     latents = LatentCache(store, agent.encode, agent.device)
-    made = make_learners(
-        agent, Replay(store, cfg.replay), latents, Streams(0, agent.device), Guard(folder, every=1)
-    )
+    streams = Streams(0, agent.device)
+    batches = ReplayBatches(agent, Replay(store, cfg.replay), latents, streams)
+    made = make_learners(agent, batches, streams, Guard(folder, every=1))
     found: dict[str, list[float]] = {}
     for learner in made.in_order():
         latents.forget()

@@ -5,7 +5,7 @@ import torch
 
 pytest.importorskip("triton")
 from horizon_imagination.kernels.recurrence import lstm_sequence
-from horizon_imagination.models.recurrent import LSTM, State
+from horizon_imagination.models.recurrent import LSTM, RecurrentState
 
 pytestmark = pytest.mark.compiled
 
@@ -22,7 +22,7 @@ def run(fused, device, *, masked, batch=3, time=5, size=4, hidden=8):
         gates = torch.nn.functional.linear(x, lstm.weight_ih, lstm.bias_ih + lstm.bias_hh)
         out = lstm_sequence(gates, lstm.weight_hh, h, c, mask)
     else:
-        out = lstm(x, State(h, c), mask)
+        out = lstm(x, RecurrentState(h, c), mask)
     up = [torch.randn(batch, time, hidden).to(device) for _ in range(2)]
     (out[0] * up[0] + out[1] * up[1]).sum().backward()
     leaves = [x, h, c, *lstm.parameters()]

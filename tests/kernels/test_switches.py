@@ -55,7 +55,7 @@ def test_asked_for_without_a_gpu_the_numbers_are_the_plain_ones():
     frames = torch.arange(2 * 3 * 32 * 32, dtype=torch.int64).remainder(256).to(torch.uint8)
     frames = frames.view(2, 3, 32, 32)
     torch.testing.assert_close(asked.encode(frames), plain.encode(frames), atol=0, rtol=0)
-    assert asked.window_denoiser() is asked.dreamer
+    assert asked.world_model.fused is None
 
 
 def test_fuse_switches_every_part_that_has_a_kernel():

@@ -62,7 +62,7 @@ def test_attention_is_that_of_the_whole_sequence(kernel_device, start, frames):
 def test_windows_of_the_fused_denoiser_are_those_of_the_plain_one(kernel_device, dtype, error):
     torch.manual_seed(0)
     plain = Denoiser(
-        channels=2, size=4, num_actions=3, layers=2, heads=2, head_dim=16, patch_size=2,
+        channels=2, size=4, action_space=3, layers=2, heads=2, head_dim=16, patch_size=2,
         mlp_ratio=2, prediction="clean", action_tokens=True, normalize=True,
     )  # fmt: skip
     torch.nn.init.normal_(plain.modulate.weight, std=0.1)

@@ -18,10 +18,11 @@ from horizon_imagination.config import (
     WorldModelConfig,
 )
 from horizon_imagination.data import Replay, Store
+from horizon_imagination.learn.batches import ReplayBatches
 from horizon_imagination.learn.guard import Guard
 from horizon_imagination.learn.latents import LatentCache
-from horizon_imagination.learn.streams import Streams
-from horizon_imagination.run.learners import make_learners
+from horizon_imagination.learn.learners import make_learners
+from horizon_imagination.streams import Streams
 
 ACTIONS, SIZE, LATENT = 4, 8, (3, 4, 4)
 ENDS = ["terminated", "truncated", "terminated", "truncated", "terminated"]
@@ -108,4 +109,5 @@ def learners(folder, cfg=None, encoder=encode):
     latents.refresh()
     streams = Streams(0, agent.device)
     guard = Guard(folder, every=1)
-    return agent, make_learners(agent, Replay(store, cfg.replay), latents, streams, guard)
+    batches = ReplayBatches(agent, Replay(store, cfg.replay), latents, streams)
+    return agent, make_learners(agent, batches, streams, guard)

@@ -4,6 +4,7 @@ import pytest
 import torch
 from torch import nn
 
+from horizon_imagination.actions import Discrete
 from horizon_imagination.flow import interpolate
 from horizon_imagination.learn.action_gap import FRAMES, action_gap
 from horizon_imagination.learn.world_model import Experience
@@ -17,7 +18,7 @@ class Told(Denoiser):
 
     def __init__(self, error, hears=True):
         nn.Module.__init__(self)
-        self.num_actions, self.error, self.hears = ACTIONS, error, hears
+        self.action_space, self.error, self.hears = Discrete(ACTIONS), error, hears
         self.asked = []
 
     def forward(self, z, tau, prev_actions):

@@ -15,8 +15,8 @@ from numbered_world import (
 )
 
 import horizon_imagination.data.replay as replay_module
+import horizon_imagination.learn.batches as batches_module
 import horizon_imagination.learn.world_model as world_model_module
-import horizon_imagination.run.learners as learners_module
 from horizon_imagination.engine.dream import Start
 from horizon_imagination.learn.latents import LatentCache
 from horizon_imagination.learn.world_model import reward_terms
@@ -48,14 +48,14 @@ def check_denoiser(folder):
 class Oracle(RewardModel):
     """Reads off a frame what followed the action that led to it."""
 
-    def predict(self, z):
+    def forward(self, z, tau=None, state=None, mask=None):
         episode, step, _ = codes(z)
         rewards, ends = torch.zeros(step.shape), torch.zeros(step.shape, dtype=torch.bool)
         for where in (step > 0).nonzero().tolist():
             e, s = int(episode[*where]), int(step[*where])
             rewards[*where] = reward_at(e, s - 1)
             ends[*where] = s == LENGTHS[e] and ENDS[e] == "terminated"
-        return symlog(rewards), torch.stack([~ends, ends], dim=-1) * 50.0
+        return torch.stack([symlog(rewards), ~ends * 50.0, ends * 50.0], dim=-1), None
 
 
 def oracle():
@@ -138,7 +138,7 @@ def shifted_twice(x, first):
 
 
 gather, left_padded, context_of = (
-    LatentCache.gather, learners_module.left_padded, Start.world_model_context,
+    LatentCache.gather, batches_module.left_padded, Start.world_model_context,
 )  # fmt: skip
 
 
@@ -163,11 +163,11 @@ def unshifted_context(self, frames):
     return context._replace(prev_actions=self.actions[:, -frames:]), real
 
 
-draw = replay_module.Replay._draw
+sample_rows = replay_module.Replay._sample_rows
 
 
-def draw_ends_too(self, batch, remaining, rng):
-    return draw(self, batch, 1, rng)
+def sample_ends_too(self, batch, remaining, rng):
+    return sample_rows(self, batch, 1, rng)
 
 
 @pytest.mark.parametrize(
@@ -181,10 +181,10 @@ def draw_ends_too(self, batch, remaining, rng):
         ("reward model", world_model_module, "shift_right", shifted_twice),
         ("reward model", LatentCache, "gather", late_latents),
         ("controller", LatentCache, "gather", late_latents),
-        ("controller", learners_module, "left_padded", late_actions),
-        ("controller", learners_module, "left_padded", rolled_start),
-        ("controller", replay_module.Replay, "_draw", draw_ends_too),
-        ("context", learners_module, "left_padded", late_actions),
+        ("controller", batches_module, "left_padded", late_actions),
+        ("controller", batches_module, "left_padded", rolled_start),
+        ("controller", replay_module.Replay, "_sample_rows", sample_ends_too),
+        ("context", batches_module, "left_padded", late_actions),
         ("context", Start, "world_model_context", unshifted_context),
     ],
 )

@@ -38,7 +38,7 @@ def by_hand(loss, actions):
         last = min(ENDS[b], H)  # the step into the end is the last that counts
         g = values[H]
         for t in reversed(range(H)):
-            reward = loss.reward.table[t + 1, row[t]].item()
+            reward = loss.world.reward.table[t + 1, row[t]].item()
             ended = t + 1 == ENDS[b]
             blend = (1 - cfg.lambda_) * values[t + 1] + cfg.lambda_ * g
             g = reward + (0 if ended else cfg.discount * blend)
@@ -144,7 +144,7 @@ def test_the_first_action_is_the_policys_at_the_last_context_frame():
 def test_values_are_those_of_the_last_context_frame_and_every_imagined_one():
     loss, start = told_loss(), make_start(BATCH)
     values = loss.values(start, loss.imagine(start).z[-1])
-    assert torch.equal(values, loss.critic.table[CONTEXT - 1 :].expand(BATCH, H + 1))
+    assert torch.equal(values[..., 0], loss.critic.table[CONTEXT - 1 :].expand(BATCH, H + 1))
 
 
 def test_the_return_scale_starts_at_the_first_range_and_follows_slowly():
@@ -182,7 +182,7 @@ def test_the_loss_equals_brute_force_over_every_row(tmp_path, clean_level):
     imagined = loss.imagine(start)
     outcome = loss.judge(start, imagined)
     assert outcome.terminated.any() and outcome.valid.any() and not outcome.valid.all()
-    raw = loss.values(start, imagined.z[-1])
+    raw = loss.values(start, imagined.z[-1])[..., 0]
     values = torch.tensor([[symexp(v) for v in row] for row in raw.tolist()])
     returns = controller_module.lambda_returns(
         outcome.reward, outcome.terminated, values, discount=0.99, lambda_=0.95
@@ -224,40 +224,57 @@ def test_the_figures_tell_what_was_imagined():
     assert metrics["late_changes"] == 0, "autoregressive actions settle at once"
 
 
-def sight(probs, counted):
-    return told_loss().sight(probs, torch.special.entr(probs).sum(-1), counted).item()
+def information(probs, counted):
+    return (
+        told_loss()
+        .state_action_information(probs, torch.special.entr(probs).sum(-1), counted)
+        .item()
+    )
 
 
-def test_sight_is_the_entropy_of_the_mean_policy_minus_the_mean_entropy():
+def test_state_action_information_is_the_entropy_of_the_mean_policy_minus_the_mean_entropy():
     two = torch.tensor([[[0.8, 0.2], [0.4, 0.6]]])
     counted = torch.ones(1, 2, dtype=torch.bool)
     entropy = lambda *probs: -sum(p * math.log(p) for p in probs)  # noqa: E731
     by_hand = entropy(0.6, 0.4) - (entropy(0.8, 0.2) + entropy(0.4, 0.6)) / 2
-    assert sight(two, counted) == pytest.approx(by_hand, abs=1e-6)
-    assert sight(two, torch.tensor([[True, False]])) == pytest.approx(0, abs=1e-6)
+    assert information(two, counted) == pytest.approx(by_hand, abs=1e-6)
+    assert information(two, torch.tensor([[True, False]])) == pytest.approx(0, abs=1e-6)
 
 
 @given(st.integers(2, 8), st.integers(0, 2**31))
 @settings(max_examples=20, deadline=None)
-def test_sight_lies_between_a_blind_policy_and_one_action_per_state(actions, seed):
+def test_state_action_information_lies_between_a_blind_policy_and_one_action_per_state(
+    actions, seed
+):
     rng = torch.Generator().manual_seed(seed)
     logits = 3 * torch.randn(1, actions, actions, generator=rng)
     counted = torch.ones(1, actions, dtype=torch.bool)
-    assert -1e-6 <= sight(logits.softmax(-1), counted) <= math.log(actions)
+    assert -1e-6 <= information(logits.softmax(-1), counted) <= math.log(actions)
     blind = logits[:, :1].expand_as(logits).softmax(-1)
-    assert sight(blind, counted) == pytest.approx(0, abs=1e-5)
+    assert information(blind, counted) == pytest.approx(0, abs=1e-5)
     each_its_own = torch.eye(actions)[None]
-    assert sight(each_its_own, counted) == pytest.approx(math.log(actions), rel=1e-4)
+    assert information(each_its_own, counted) == pytest.approx(math.log(actions), rel=1e-4)
 
 
 @pytest.mark.parametrize("context", [1, 2])
 def test_the_reward_model_begins_where_the_world_model_does(context):
     loss, start = make_loss(H, BATCH, told=False, context=context), make_start(BATCH)
-    loss.reward.table = torch.zeros(H + context, ACTIONS)
+    loss.world.reward.table = torch.zeros(H + context, ACTIONS)
     seen = []
-    loss.reward.register_forward_pre_hook(lambda _, args: seen.append(args))
+    loss.world.reward.register_forward_pre_hook(lambda _, args: seen.append(args))
     imagined = loss.imagine(start)
     loss.judge(start, imagined)
     z, tau, state, _ = seen[0]
     assert tau is None and state is None
     assert torch.equal(z, torch.cat([start.z[:, -context:], imagined.z[-1]], dim=1))
+
+
+def test_imagined_ends_are_sampled_from_their_probability(monkeypatch):
+    """Not read off at one half, which would never end an episode that ends one time in three."""
+    loss, start = make_loss(H, BATCH, told=False), make_start(BATCH)
+    imagined = loss.imagine(start)
+    logits = torch.tensor([0.0, math.log(0.3 / 0.7)]).expand(BATCH, H + 1, 2)
+    said = torch.zeros(BATCH, H + 1), logits
+    monkeypatch.setattr(loss.world.reward, "predict", lambda *_: said)
+    ends = torch.stack([loss.judge(start, imagined).terminated for _ in range(500)])
+    assert ends.float().mean().item() == pytest.approx(0.3, abs=0.03)

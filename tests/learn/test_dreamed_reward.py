@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from embedded_world import around
 from torch import nn
 
 from horizon_imagination.agent import Agent
@@ -10,7 +11,6 @@ from horizon_imagination.learn.world_model import Experience
 from horizon_imagination.models.denoiser import Denoiser
 from horizon_imagination.models.reward import RewardModel
 from horizon_imagination.presets import DEBUG
-from horizon_imagination.returns import symlog
 from horizon_imagination.schedules import horizon_schedule
 
 SCHEDULE = horizon_schedule(horizon=3, budget=3, decay_horizon=2)
@@ -40,9 +40,9 @@ class Pays(RewardModel):
         nn.Module.__init__(self)
         self.price = price
 
-    def predict(self, z):
+    def predict(self, z, mask=None):
         level = z.mean((2, 3, 4)) * 10 * self.price
-        return symlog(level), torch.zeros(*level.shape, 2)
+        return level, torch.zeros(*level.shape, 2)
 
 
 def experience(actions, short=None):
@@ -59,35 +59,36 @@ def experience(actions, short=None):
 
 def measured(batch, hears=True, price=1.0):
     rng = torch.Generator().manual_seed(0)
-    found = dreamed_reward(Knows(hears), Pays(price), batch, SCHEDULE, rng)
+    found = dreamed_reward(around(Knows(hears), Pays(price)), batch, SCHEDULE, rng)
     return {name: value.item() for name, value in found.items()}
 
 
-def paying(real, imagined=None, read=None):
-    """Where nothing else is said, what is imagined and what is read is what is real."""
-    values = {"imagined_reward": imagined, "read_reward": read, "real_reward": real}
-    return {name: real if value is None else value for name, value in values.items()}
+def paying(real, late, imagined=1.0, read=1.0):
+    """Over all frames and over the last one of three; imagined and read as shares of it."""
+    shares = {"imagined_reward": imagined, "read_reward": read, "real_reward": 1.0}
+    whole = {name: share * real for name, share in shares.items()}
+    return whole | {f"late_{name}": share * late for name, share in shares.items()}
 
 
 def test_a_world_model_that_knows_the_world_pays_what_the_world_paid():
     # Three of four actions lead to a frame of the segment: 1 + 2 + 0 and 2 + 2 + 2.
     found = measured(experience([[1, 2, 0, 2], [2, 2, 2, 1]]))
-    assert found == pytest.approx(paying(4.5), rel=1e-4)
+    assert found == pytest.approx(paying(4.5, late=1.0), rel=1e-4)
 
 
 def test_what_is_not_imagined_is_not_paid():
     found = measured(experience([[1, 2, 0, 2], [2, 2, 2, 1]]), hears=False)
-    assert found == pytest.approx(paying(4.5, imagined=0), abs=1e-4)
+    assert found == pytest.approx(paying(4.5, late=1.0, imagined=0), abs=1e-4)
 
 
 def test_a_reward_model_that_misreads_is_told_from_a_world_model_that_misses():
     found = measured(experience([[1, 2, 0, 2], [2, 2, 2, 1]]), price=0.5)
-    assert found == pytest.approx(paying(4.5, imagined=2.25, read=2.25), rel=1e-4)
+    assert found == pytest.approx(paying(4.5, late=1.0, imagined=0.5, read=0.5), rel=1e-4)
 
 
 def test_padding_pays_nothing():
     found = measured(experience([[1, 2, 2, 2], [2, 2, 2, 1]], short=2))
-    assert found == pytest.approx(paying(3.5), rel=1e-4)
+    assert found == pytest.approx(paying(3.5, late=1.0), rel=1e-4)
 
 
 def test_a_real_agent_is_measured_in_its_own_shapes():
@@ -96,5 +97,5 @@ def test_a_real_agent_is_measured_in_its_own_shapes():
     batch = experience([[0] * (horizon + 1)])
     batch = batch._replace(z=torch.rand(1, horizon + 1, *agent.latent_shape))
     rng = torch.Generator().manual_seed(0)
-    found = dreamed_reward(agent.dreamer, agent.reward, batch, agent.schedule, rng)
+    found = dreamed_reward(agent.world_model, batch, agent.schedule, rng)
     assert found["real_reward"] == 0 and torch.isfinite(found["imagined_reward"])

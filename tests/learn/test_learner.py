@@ -9,7 +9,7 @@ from safetensors.torch import load_file
 
 from horizon_imagination.learn.guard import Guard, NotFiniteError
 from horizon_imagination.learn.learner import Learner, Losses, Term, learning_rate, sum_terms
-from horizon_imagination.learn.streams import Streams
+from horizon_imagination.streams import Streams
 
 
 def squares(parameter, guard, cfg, sample, name="net"):
@@ -108,6 +108,30 @@ def test_groups_are_clipped_apart(tmp_path):
     assert loud.grad.item() == pytest.approx(1, rel=1e-4)
     assert quiet.grad.item() == pytest.approx(0.1, rel=1e-4)
     assert metrics["two/loud_grad_norm"].item() == pytest.approx(100)
+
+
+def test_a_group_may_have_a_rate_and_a_weight_decay_of_its_own(tmp_path):
+    """AdamW's first step: w (1 - rate decay) - rate sign(gradient)."""
+    first, second = (torch.nn.Parameter(torch.tensor([1.0])) for _ in range(2))
+
+    def loss(x):
+        return Losses({"both": Term((first + second).sum(), torch.tensor(1))}, {})
+
+    cfg = learner(batch_size=1, learning_rate=0.1, weight_decay=0.5)
+    made = Learner(
+        "two", cfg, torch.ones, loss, {"first": [first], "second": [second]}, Guard(tmp_path, 1),
+        rates={"second": 0.1}, weight_decays={"second": 2.0},
+    )  # fmt: skip
+    made.step()
+    assert first.item() == pytest.approx(1 - 0.1 * 0.5 - 0.1, rel=1e-5)
+    assert second.item() == pytest.approx(1 - 0.01 * 2.0 - 0.01, rel=1e-5)
+
+
+def test_a_resting_learner_works_in_every_nth_epoch():
+    cfg = learner(first_epoch=2, rest_from=5, rest_every=3, last_epoch=12)
+    assert [epoch for epoch in range(16) if cfg.works_in(epoch)] == [2, 3, 4, 5, 8, 11]
+    with pytest.raises(ValueError, match="rest_every must be at least 1"):
+        learner(rest_every=0)
 
 
 def test_denoiser_and_reward_model_and_actor_and_critic_are_groups_of_their_own(tmp_path):

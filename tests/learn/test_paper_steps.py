@@ -9,11 +9,12 @@ import torch
 from horizon_imagination.agent import Agent
 from horizon_imagination.data import Replay, Store
 from horizon_imagination.errors import UsageError
+from horizon_imagination.learn.batches import RandomBatches, ReplayBatches
 from horizon_imagination.learn.guard import Guard
 from horizon_imagination.learn.latents import LatentCache
-from horizon_imagination.learn.streams import Streams
+from horizon_imagination.learn.learners import make_learners
 from horizon_imagination.presets import PRESETS, replaced
-from horizon_imagination.run.learners import make_learners
+from horizon_imagination.streams import Streams
 
 ACTIONS = 18
 
@@ -47,9 +48,8 @@ def made(tmp_path):
     latents = LatentCache(store, agent.encode, agent.device)
     latents.refresh()
     streams = Streams(0, agent.device)
-    return agent, make_learners(
-        agent, Replay(store, cfg.replay), latents, streams, Guard(tmp_path, every=1)
-    )
+    batches = ReplayBatches(agent, Replay(store, cfg.replay), latents, streams)
+    return agent, make_learners(agent, batches, streams, Guard(tmp_path, every=1))
 
 
 @pytest.mark.slow
@@ -79,15 +79,10 @@ def test_missing_perceptual_weights_are_a_clear_error(tmp_path, monkeypatch):
     )
     assert cfg.tokenizer.perceptual == "vgg16"
     agent = Agent(cfg, ACTIONS, torch.device("cpu"))
-    store = recorded(tmp_path / "data")
-    latents = LatentCache(store, agent.encode, agent.device)
+    rng = torch.Generator()
     with pytest.raises(UsageError, match="horizon weights get vgg16"):
         make_learners(
-            agent,
-            Replay(store, cfg.replay),
-            latents,
-            Streams(0, agent.device),
-            Guard(tmp_path, every=1),
+            agent, RandomBatches(agent, rng), Streams(0, agent.device), Guard(tmp_path, every=1)
         )
 
 

@@ -13,7 +13,7 @@ ENDS = [99, 3, 99, 1, 5, 99, 2, 99, 4, 99, 99, 99]
 
 
 def gradients(loss, twist):
-    loss.denoiser.twist = twist
+    loss.world.denoiser.twist = twist
     loss.rng.manual_seed(5)
     loss.return_scale = torch.tensor(torch.nan)
     loss.actor.zero_grad()
@@ -61,7 +61,7 @@ def test_the_critic_sees_clean_frames_alone_and_each_term_trains_its_own_network
 def bandit(reward):
     """One decision: the context, an action, a frame."""
     loss = make_loss(1, ACTIONS, told=False, controller={"clean_level": False})
-    loss.reward.table = torch.tensor([[0.0] * ACTIONS, reward])
+    loss.world.reward.table = torch.tensor([[0.0] * ACTIONS, reward])
     return loss
 
 
@@ -91,7 +91,7 @@ def test_the_controller_learns_the_best_arm():
         4, batch, told=False, budget=2, decay_horizon=2.0, engine="window",
         controller={"entropy_weight": 0.001},
     )  # fmt: skip
-    loss.reward.table = torch.tensor([[-1.0, 1.0, 0.0]]).expand(5, -1)
+    loss.world.reward.table = torch.tensor([[-1.0, 1.0, 0.0]]).expand(5, -1)
     parameters = [*loss.actor.parameters(), *loss.critic.parameters()]
     optimizer = torch.optim.Adam(parameters, lr=1e-2)
     start, lengths = make_start(batch), []
@@ -106,7 +106,7 @@ def test_the_controller_learns_the_best_arm():
 
 def test_without_reward_the_entropy_term_alone_raises_entropy():
     loss, start = make_loss(3, 4, told=False, controller={"entropy_weight": 1.0}), make_start(4)
-    loss.reward.table = torch.zeros(4, ACTIONS)
+    loss.world.reward.table = torch.zeros(4, ACTIONS)
 
     def entropy():
         probs = loss.actor(start.z)[0][:, -1].softmax(-1)

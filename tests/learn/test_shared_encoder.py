@@ -3,9 +3,9 @@
 import torch
 
 from horizon_imagination.agent import Agent
+from horizon_imagination.costs import costs
+from horizon_imagination.learn.learners import _groups
 from horizon_imagination.presets import DEBUG, PRESETS, replaced
-from horizon_imagination.run.costs import costs
-from horizon_imagination.run.learners import _groups
 
 CPU = torch.device("cpu")
 SHARED = replaced(DEBUG, controller={"shared_encoder": True})

@@ -12,8 +12,8 @@ from horizon_imagination.learn.tokenizer import tokenizer_loss
 from horizon_imagination.learn.world_model import (
     Experience,
     denoiser_terms,
-    draw_times,
     reward_terms,
+    sample_training_times,
     world_model_loss,
 )
 from horizon_imagination.models.denoiser import Denoiser
@@ -42,7 +42,7 @@ def experience(batch, frames, rng, channels=1, size=2):
 def make_denoiser():
     torch.manual_seed(0)
     return Denoiser(
-        channels=1, size=2, num_actions=2, layers=2, heads=2, head_dim=16, patch_size=2,
+        channels=1, size=2, action_space=2, layers=2, heads=2, head_dim=16, patch_size=2,
         mlp_ratio=2, prediction="velocity", action_tokens=False, normalize=False,
     )  # fmt: skip
 
@@ -92,12 +92,14 @@ def test_padding_teaches_nothing():
 @pytest.mark.parametrize("context", [1, 3])
 def test_times_are_independent_or_shaped_like_a_sweep(context):
     rng = torch.Generator().manual_seed(0)
-    swept = draw_times(500, 9, context, WorldModelConfig(horizon_times=1.0), rng)
+    swept = sample_training_times(500, 9, context, WorldModelConfig(horizon_times=1.0), rng)
     assert (swept[:, :context] == 1).all()
     assert (swept[:, context:].diff(dim=1) <= 0).all(), "later frames are never cleaner"
-    free = draw_times(500, 9, context, WorldModelConfig(clean_prob=0.0), rng)
+    free = sample_training_times(500, 9, context, WorldModelConfig(clean_prob=0.0), rng)
     assert free.mean().item() == pytest.approx(0.5, abs=0.02) and (free < 1).all()
-    mixed = draw_times(2000, 9, context, WorldModelConfig(horizon_times=0.5, clean_prob=0.0), rng)
+    mixed = sample_training_times(
+        2000, 9, context, WorldModelConfig(horizon_times=0.5, clean_prob=0.0), rng
+    )
     share = (mixed[:, context:].diff(dim=1) <= 0).all(1).float().mean().item()
     assert share == pytest.approx(0.5, abs=0.05)
 
@@ -211,3 +213,22 @@ def test_the_tokenizers_loss_by_hand():
     means = {name: term.total / term.count for name, term in terms.items()}
     torch.testing.assert_close(means["reconstruction"], (rebuilt - images).square().mean())
     torch.testing.assert_close(means["perceptual"], (rebuilt - images).abs().mean())
+
+
+def test_noise_on_the_reward_models_latents_reaches_no_other_loss():
+    rng = torch.Generator().manual_seed(0)
+    torch.manual_seed(0)
+    net, model, batch = make_denoiser(), RewardModel(**REWARD_SHAPE), experience(4, 6, rng)
+
+    def losses(noise):
+        cfg = WorldModelConfig(reward_noise=noise)
+        rng.manual_seed(1)
+        return world_model_loss(None, model, cfg, CFG, 1, rng, batch).terms
+
+    quiet, noisy = losses(0.0), losses(0.5)
+    assert not torch.equal(quiet["reward"].total, noisy["reward"].total)
+    seen = []
+    net.register_forward_hook(lambda _, inputs, out: seen.append(inputs[0]))
+    cfg = WorldModelConfig(reward_noise=50.0)
+    world_model_loss(net, model, cfg, CFG, 1, rng, batch)
+    assert seen[0].abs().max() < 10, "the denoiser's latents are as they were"

@@ -5,6 +5,7 @@ channel 1 the action that led to it, channel 2 whatever a test puts there.
 """
 
 import torch
+from embedded_world import around
 from numbered_world import SMALL
 
 from horizon_imagination.config import ControllerConfig, ImaginationConfig
@@ -14,6 +15,7 @@ from horizon_imagination.models.actor_critic import Actor, Critic
 from horizon_imagination.models.denoiser import Denoiser
 from horizon_imagination.models.reward import RewardModel
 from horizon_imagination.returns import symlog
+from horizon_imagination.schedules import configured_schedule
 
 ACTIONS, CONTEXT, SCALE = 3, 3, 8
 SHAPE = {
@@ -75,11 +77,11 @@ class ToldActor(Actor):
         return self.table[row], states
 
 
-def make_loss(horizon, batch, *, told=True, end_at=None, controller=None, **imagination):
+def make_loss(horizon, batch, *, told=True, end_at=None, controller=None, **options):
     """A controller in the told world; its actor and critic are tables, or real networks."""
     torch.manual_seed(0)
     denoiser = ToldDenoiser(
-        channels=3, size=4, num_actions=ACTIONS, layers=1, heads=1, head_dim=12, patch_size=2,
+        channels=3, size=4, action_space=ACTIONS, layers=1, heads=1, head_dim=12, patch_size=2,
         mlp_ratio=1, prediction="velocity", action_tokens=False, normalize=False,
     )  # fmt: skip
     reward = ToldReward(**SHAPE)
@@ -92,14 +94,15 @@ def make_loss(horizon, batch, *, told=True, end_at=None, controller=None, **imag
         critic.table = torch.nn.Parameter(torch.randn(CONTEXT + horizon))
     else:
         torch.nn.init.normal_(actor.head.weight, std=1.0)
-    options = {"budget": horizon, "decay_horizon": 1.0, "engine": "plain"} | imagination
+    options = {"budget": horizon, "decay_horizon": 1.0, "engine": "plain"} | options
+    imagination = ImaginationConfig(horizon=horizon, **options)
     return ControllerLoss(
         actor=actor,
         critic=critic,
-        denoiser=denoiser,
-        reward=reward,
+        world=around(denoiser, reward),
+        schedule=configured_schedule(imagination),
         config=ControllerConfig(**({"context": CONTEXT, "network": SMALL} | (controller or {}))),
-        imagination=ImaginationConfig(horizon=horizon, **options),
+        imagination=imagination,
         rng=torch.Generator().manual_seed(1),
     )
 

@@ -4,12 +4,7 @@ import pytest
 import torch
 from scipy.linalg import sqrtm
 
-from horizon_imagination.metrics.frechet import (
-    bootstrap_interval,
-    extrapolated_distance,
-    frechet_distance,
-    frechet_estimate,
-)
+from horizon_imagination.metrics.frechet import extrapolated_distance, frechet_distance
 
 
 def rng(seed=0):
@@ -89,27 +84,3 @@ def test_extrapolation_takes_out_most_of_the_bias():
         plain += frechet_distance(x, y) / 5
         better += extrapolated_distance(x, y, rng(seed)) / 5
     assert plain > 0.2 and better < 0.35 * plain
-
-
-def test_the_interval_covers_the_distance_and_narrows_with_samples():
-    widths = []
-    for n in (40, 400):
-        x, y = normal(n, 4, 0), normal(n, 4, 1) + 2
-        low, high = bootstrap_interval(x, y, rng(), resamples=60)
-        assert low < 16 < high
-        widths.append(high - low)
-    assert widths[1] < 0.5 * widths[0]
-
-
-def test_pairs_drawn_together_leave_a_pure_shift_certain():
-    x = normal(50, 4, 0)
-    low, high = bootstrap_interval(x, x + 3, rng(), resamples=20, paired=True)
-    assert low == pytest.approx(36) and high == pytest.approx(36)
-
-
-def test_an_estimate_reports_all_of_it_and_repeats_with_its_seed():
-    x, y = normal(60, 4, 0), normal(50, 4, 1) + 1
-    first, again = (frechet_estimate(x, y, rng(3), resamples=20) for _ in range(2))
-    assert first == again and first.samples == 50
-    assert first.distance == frechet_distance(x, y)
-    assert first.extrapolated < first.distance and first.low < first.high

@@ -17,7 +17,7 @@ from horizon_imagination.metrics.i3d import (
     same_padding,
     video_features,
 )
-from horizon_imagination.models.weights import install, is_installed, load_weights
+from horizon_imagination.pretrained import install, is_installed, load_weights
 
 CLIPS, FRAMES = 16, 16
 

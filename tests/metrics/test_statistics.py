@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from scipy.stats import trim_mean
 
+from horizon_imagination.envs.known import ATARI_SCORES
 from horizon_imagination.errors import UsageError
 from horizon_imagination.metrics import statistics
-from horizon_imagination.metrics.atari_scores import ATARI_SCORES
 
 
 def test_the_interquartile_mean_drops_a_quarter_on_each_side():

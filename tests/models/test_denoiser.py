@@ -13,7 +13,7 @@ BATCH, FRAMES, CHANNELS, SIZE, ACTIONS = 2, 5, 2, 4, 3
 def make(prediction="velocity", action_tokens=False, normalize=False, open_gates=True):
     torch.manual_seed(0)
     net = Denoiser(
-        channels=CHANNELS, size=SIZE, num_actions=ACTIONS, layers=2, heads=2, head_dim=12,
+        channels=CHANNELS, size=SIZE, action_space=ACTIONS, layers=2, heads=2, head_dim=12,
         patch_size=2, mlp_ratio=2, prediction=prediction, action_tokens=action_tokens,
         normalize=normalize,
     )  # fmt: skip
@@ -87,7 +87,7 @@ def test_an_action_weighs_as_much_as_a_time_in_what_a_frame_is_told():
     # Times are sinusoids: their features have mean square 1/2, and so a norm of sqrt(dim / 2).
     torch.manual_seed(0)
     net = Denoiser(
-        channels=CHANNELS, size=SIZE, num_actions=64, layers=1, heads=8, head_dim=64,
+        channels=CHANNELS, size=SIZE, action_space=64, layers=1, heads=8, head_dim=64,
         patch_size=2, mlp_ratio=1, prediction="velocity", action_tokens=False, normalize=False,
     )  # fmt: skip
     time = time_features(torch.rand(64), 512)

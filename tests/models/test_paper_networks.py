@@ -10,7 +10,7 @@ from horizon_imagination.presets import PRESETS
 
 @pytest.fixture(scope="module")
 def agent():
-    return Agent(PRESETS["paper"][1], num_actions=18, device=torch.device("cpu"))
+    return Agent(PRESETS["paper"][1], 18, torch.device("cpu"))
 
 
 def count(*networks):

@@ -7,8 +7,14 @@ import torch
 
 from horizon_imagination.config import ControllerConfig
 from horizon_imagination.models.actor_critic import Actor, Critic
-from horizon_imagination.models.recurrent import LSTM, State
+from horizon_imagination.models.recurrent import (
+    LSTM,
+    RecurrentState,
+    noise_features,
+    smooth_noise_features,
+)
 from horizon_imagination.models.reward import RewardModel
+from horizon_imagination.returns import symexp
 
 SHAPE = {
     "channels": 2, "size": 4, "cnn_channels": 8, "cnn_out_channels": 4, "hidden": 6,
@@ -28,7 +34,7 @@ def latents(batch=2, frames=5, seed=1):
 
 def random_state(batch=2, hidden=6):
     rng = torch.Generator().manual_seed(2)
-    return State(*torch.randn(2, batch, hidden, generator=rng))
+    return RecurrentState(*torch.randn(2, batch, hidden, generator=rng))
 
 
 def test_the_lstm_equals_torchs_with_the_same_weights():
@@ -60,7 +66,7 @@ def test_padding_leaves_the_state_as_it_is():
     assert torch.equal(states.h[0, 1], state.h[0]) and torch.equal(states.c[0, 1], state.c[0])
     assert torch.equal(states.h[1, 1], states.h[1, 0])
     assert torch.equal(states.c[1, 4], states.c[1, 3])
-    alone, _ = actor(z[:1, 2:], None, State(state.h[:1], state.c[:1]))
+    alone, _ = actor(z[:1, 2:], None, RecurrentState(state.h[:1], state.c[:1]))
     torch.testing.assert_close(logits[:1, 2:], alone)
 
 
@@ -101,6 +107,7 @@ def test_a_new_actor_of_the_paper_sees_small_changes_of_a_static_scene():
     """Without statistics the scene is a constant 25 times as large as what moves in it."""
     torch.manual_seed(0)
     network = dataclasses.asdict(ControllerConfig().network)
+    del network["readout"]  # the critic's
     actor = Actor(channels=16, size=8, outputs=8, use_tau=True, **network)
     scene = torch.rand(16, 8, 8) * 1.6 - 0.8
     z = scene + 0.15 * torch.randn(8, 12, 16, 8, 8)
@@ -110,6 +117,27 @@ def test_a_new_actor_of_the_paper_sees_small_changes_of_a_static_scene():
         h = actor(z)[1].h[:, 4:].flatten(0, 1)
     constant, moving = h.mean(0).norm(), (h - h.mean(0)).norm(dim=-1).mean()
     assert moving > constant / 3
+
+
+def test_smooth_features_of_time_vanish_at_clean_frames_and_change_slowly_near_them():
+    """A nearly clean frame (63/64) gets a small part of what pure noise gets; sinusoids of
+    1000 tau give it most of that."""
+    tau = torch.tensor([[1.0, 63 / 64, 0.5, 0.0]])
+    smooth, sharp = smooth_noise_features(tau)[0], noise_features(tau)[0]
+    assert smooth[0].abs().max() == 0 and smooth.shape == (4, 16)
+    assert smooth[1].norm() < 0.15 * smooth[3].norm() < sharp[1].norm()
+    assert sharp[1].norm() > 0.5 * sharp[3].norm()
+    # by hand: k = 1 at pure noise is a quarter turn
+    assert smooth[3, 0].item() == pytest.approx(1) and smooth[3, 8].item() == pytest.approx(1)
+
+
+def test_an_actor_with_smooth_time_starts_by_hearing_little_of_it():
+    torch.manual_seed(0)
+    loud = Actor(outputs=3, use_tau=True, **SHAPE).encoder
+    torch.manual_seed(0)
+    quiet = Actor(outputs=3, use_tau=True, smooth_tau=True, **SHAPE).encoder
+    half = torch.full((1, 1), 0.5)
+    assert quiet.tau(quiet.features(half)).norm() < 0.3 * loud.tau(loud.features(half)).norm()
 
 
 def test_the_critic_and_the_reward_model_hear_no_time():
@@ -149,7 +177,7 @@ def test_acting_draws_from_the_policy_and_greedy_takes_its_mode():
     torch.nn.init.normal_(actor.head.weight, std=2.0)
     z, state = latents(1, 1), random_state(1)
     probs = actor.policy(z, torch.ones(1, 1), state)[0, 0].detach()
-    many = State(state.h.expand(4000, -1), state.c.expand(4000, -1))
+    many = RecurrentState(state.h.expand(4000, -1), state.c.expand(4000, -1))
     rng = torch.Generator().manual_seed(3)
     actions, after = actor.act(z.expand(4000, -1, -1, -1, -1), many, rng)
     share = torch.bincount(actions, minlength=3) / 4000
@@ -164,5 +192,28 @@ def test_the_reward_model_splits_its_head_into_reward_and_end():
     model, z = RewardModel(**SHAPE), latents()
     reward, end = model.predict(z)
     out, _ = model(z)
-    assert torch.equal(reward, out[..., 0]) and torch.equal(end, out[..., 1:])
+    assert torch.equal(reward, symexp(out[..., 0])) and torch.equal(end, out[..., 1:])
     assert end.shape == (2, 5, 2)
+
+
+def test_a_policy_exported_with_the_zero_state_acts_like_the_network_for_fifty_steps():
+    """An export takes one tensor given twice for one input: output and cell must be two."""
+
+    class OneStep(torch.nn.Module):
+        def __init__(self, actor):
+            super().__init__()
+            self.lstm, self.head = actor.lstm, actor.head
+
+        def forward(self, x, h, c):
+            states = self.lstm(x, RecurrentState(h, c))
+            return self.head(states.h), states.h[:, -1], states.c[:, -1]
+
+    actor, x = make_actor(), torch.randn(50, 2, 1, 6)
+    zero = actor.lstm.zero_state(2, x)
+    with torch.no_grad():
+        exported = torch.export.export(OneStep(actor), (x[0], *zero)).module()
+        mine, theirs = zero, zero
+        for features in x:
+            logits, *mine = OneStep(actor)(features, *mine)
+            found, *theirs = exported(features, *theirs)
+            torch.testing.assert_close(found, logits)

@@ -9,11 +9,11 @@ import torch
 
 from horizon_imagination.config import Config
 from horizon_imagination.presets import CATCH, replaced
-from horizon_imagination.report.live import StripWriter
+from horizon_imagination.report.pictures import StripWriter
+from horizon_imagination.run.callbacks import Callback, Callbacks
 from horizon_imagination.run.folder import Launch, prepare
 from horizon_imagination.run.logs import MetricsFile
 from horizon_imagination.run.trainer import Trainer
-from horizon_imagination.run.watch import Watcher, Watchers
 
 
 def tiny_config(**imagination) -> Config:
@@ -40,13 +40,13 @@ def tiny_config(**imagination) -> Config:
     )  # fmt: skip
 
 
-class Notes(Watcher):
+class Notes(Callback):
     """Keeps what a run has to say."""
 
     def __init__(self) -> None:
         self.notes: list[str] = []
 
-    def note(self, text: str) -> None:
+    def on_note(self, text: str) -> None:
         self.notes.append(text)
 
 
@@ -56,10 +56,8 @@ def train(folder: Path, config: Config, *, strips: bool = True) -> tuple[Trainer
         folder.mkdir(parents=True)
         prepare(folder, config, Launch("catch"))
     notes = Notes()
-    watchers = Watchers([MetricsFile(folder), notes])
-    trainer = Trainer(config, folder, watchers)
-    if strips:
-        watchers.watchers.append(StripWriter(trainer, examples=1))
+    pictures = [StripWriter(examples=1)] if strips else []
+    trainer = Trainer(config, folder, Callbacks([MetricsFile(folder), notes, *pictures]))
     trainer.resume()
     trainer.run()
     trainer.close()

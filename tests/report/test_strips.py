@@ -1,5 +1,7 @@
 """Film strips show what they say: the store, the tokenizer, the world model."""
 
+import re
+
 import numpy as np
 import pytest
 import torch
@@ -10,22 +12,32 @@ from horizon_imagination.data import Store
 from horizon_imagination.errors import UsageError
 from horizon_imagination.imagination import imagine, recorded_actor
 from horizon_imagination.report.draw import (
-    BLUE,
+    ON_ANY,
+    PALE,
+    SCREEN,
     cell_place,
     draw_pairs,
     draw_strip,
     encode_png,
+    films_side_by_side,
     picture,
     stacked,
+    strip_film,
+    strip_svg,
+    write_video,
 )
-from horizon_imagination.report.films import (
+from horizon_imagination.report.strips import (
+    Row,
+    Strip,
+    act_out,
+    imagine_scene,
     make_scene,
+    moments,
     named_schedules,
     sampler_strips,
+    scene,
     schedule_strips,
 )
-from horizon_imagination.report.strips import act_out, follow, moments, scene
-from horizon_imagination.report.video import films_side_by_side, strip_film, write_video
 from horizon_imagination.schedules import pyramidal_schedule
 from horizon_imagination.types import NO_ACTION
 
@@ -107,12 +119,12 @@ def test_recorded_actions_are_those_of_the_real_row(strips):
 def test_the_recorded_row_agrees_with_the_plain_loop(agent, store):
     around = make_scene(agent, store, count=2, horizon=5, seed=0)
     schedule = agent.schedule
-    fast = follow(agent, around, schedule, seed=7)
+    fast = imagine_scene(agent, around, schedule, seed=7)
     actions = around.prev_actions[:, 1:]
     context, _ = around.start.world_model_context(1)
 
     def velocity(z, tau, prev_actions):
-        return agent.dreamer.window(z, tau, prev_actions, cache=None, start=0)
+        return agent.imagination_denoiser.window(z, tau, prev_actions, cache=None, start=0)
 
     plain = imagine(
         velocity,
@@ -128,7 +140,7 @@ def test_the_recorded_row_agrees_with_the_plain_loop(agent, store):
 def test_samplers_share_noise_and_first_action(agent, store):
     around = make_scene(agent, store, count=3, horizon=5, seed=0)
     schedule = agent.schedule
-    noise = follow(agent, around, schedule, 11).z[0]
+    noise = imagine_scene(agent, around, schedule, 11).z[0]
     first = act_out(agent, around, schedule, "stable", 11).actions[0, :, 0]
     for sampler in ("stable", "naive", "naive_held", "coupled"):
         imagined = act_out(agent, around, schedule, sampler, 11)
@@ -164,7 +176,7 @@ def test_impossible_schedules_and_foreign_data_are_refused_in_one_line(agent, st
     with pytest.raises(UsageError, match="pyramidal schedule needs a budget"):
         named_schedules(("pyramidal",), 5, (3,), (1.0,))
     other = Store.create(tmp_path / "other", (3, 16, 16), 3, "other")
-    with pytest.raises(UsageError, match="the agent expects"):
+    with pytest.raises(UsageError, match="the agent was trained on"):
         make_scene(agent, other, count=1, horizon=5, seed=0)
 
 
@@ -177,8 +189,8 @@ def test_the_picture_has_every_frame_in_its_place_and_a_blue_context(strips):
                 continue
             top, left = cell_place(strip, line, column)
             expected = picture(row.frames[column])
-            assert np.array_equal(image[top : top + 64, left : left + 64], expected)
-            is_blue = tuple(image[top - 1, left + 30]) == BLUE
+            assert np.array_equal(image[top : top + 64, left : left + 64, :3], expected)
+            is_blue = tuple(image[top - 1, left + 30]) == (*ON_ANY["context"], 255)
             assert is_blue == (column == 0)
 
 
@@ -192,8 +204,8 @@ def test_small_and_grey_frames_are_enlarged_to_colour():
 def test_pairs_and_stacks_keep_sizes():
     frames = torch.zeros(5, 3, 64, 64, dtype=torch.uint8)
     pairs = draw_pairs(frames, frames)
-    assert pairs.shape == (2 * 68, 5 * 68, 3)
-    assert stacked([pairs, pairs[:, :100]]).shape == (2 * pairs.shape[0] + 14, 340, 3)
+    assert pairs.shape == (2 * 68, 5 * 68, 4)
+    assert stacked([pairs, pairs[:, :100]]).shape == (2 * pairs.shape[0] + 14, 340, 4)
     assert encode_png(pairs).startswith(b"\x89PNG")
 
 
@@ -214,3 +226,27 @@ def test_a_film_has_a_frame_per_column_and_plays(strips, tmp_path):
     error = np.abs(decoded[2][:height, :width].astype(int) - films[2]).mean()
     assert error < 6
     assert [path.name for path in tmp_path.iterdir()] == ["film.mp4"]
+
+
+def test_strips_have_no_paper_of_their_own_and_text_in_the_colours_of_the_page(strips):
+    image = draw_strip(strips[0])
+    assert image.shape[-1] == 4 and not image[0, :, 3].any(), "nothing is drawn on the edge"
+    shares = image[..., 3] > 0
+    assert 0.1 < shares.mean() < 0.9
+    svg = strip_svg(strips[0])
+    assert svg.count("<image") == 1 and "stable actions</tspan>" in svg and "fill=" not in svg
+    assert min(int(size) for size in re.findall(r'font-size="(\d+)"', svg)) >= 12
+
+
+def test_frames_after_the_end_are_pale_and_missing_ones_transparent():
+    shown = torch.tensor([True, False, False])
+    frames = torch.full((3, 3, 64, 64), 200, dtype=torch.uint8)
+    frames[2] = 0
+    row = Row("real", frames, torch.zeros(3).long(), torch.zeros(3), shown)
+    strip = Strip([row], 1)
+    opacity = [draw_strip(strip)[cell_place(strip, 0, c)][3] for c in range(3)]
+    assert opacity == [255, PALE, 0]
+
+
+def test_films_have_a_dark_ground(strips):
+    assert tuple(strip_film(strips[0])[0][-1, 0]) == SCREEN

@@ -16,7 +16,7 @@ from horizon_imagination.cli import main
 from horizon_imagination.run import display, logs, start
 
 
-def die(*_):
+def die(*_, **__):
     os.kill(os.getpid(), signal.SIGKILL)
 
 
@@ -30,14 +30,14 @@ def doom(point, last):
     """Arrange for the end."""
 
     class Doomed(display.Display):
-        def step(self, count=1):
-            super().step(count)
+        def on_step(self, count=1):
+            super().on_step(count)
             if (self.name, self.at) == (point, last) and self.done >= 2:
                 die()
 
     class DoomedMetrics(logs.MetricsFile):
-        def epoch(self, epoch, metrics):
-            super().epoch(epoch, metrics)
+        def on_metrics(self, epoch, metrics):
+            super().on_metrics(epoch, metrics)
             if (point, epoch) == ("metrics", last):
                 die()
             if (point, epoch) == ("snapshot", last):

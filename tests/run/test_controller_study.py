@@ -9,7 +9,7 @@ import torch
 from einops import rearrange
 
 from horizon_imagination.agent import Agent
-from horizon_imagination.cli.study_controller import main
+from horizon_imagination.cli.studies import controller_main as main
 from horizon_imagination.data import Replay, Store
 from horizon_imagination.engine.dream import left_padded
 from horizon_imagination.envs import make_env
@@ -38,7 +38,7 @@ def setting(trained, tmp_path):
     frames = replay.gather(*rows).frames
     z = agent.encode(rearrange(frames, "b t c h w -> (b t) c h w")).unflatten(0, frames.shape[:2])
     loss = PlayedLoss(
-        agent.actor, agent.critic, agent.denoiser, agent.reward, config.controller,
+        agent.actor, agent.critic, agent.world_model, agent.schedule, config.controller,
         config.imagination, torch.Generator().manual_seed(1), agent=agent, states=env.states,
         worlds=[make_env(config.env, seed=i) for i in range(6)],
         rows=rows.rows.amax(1).tolist(),
@@ -100,7 +100,7 @@ def test_the_command_writes_lines_a_figure_and_json(trained, tmp_path, command):
     dreamed = [x["controller/imagined_return"] for x in logged if "controller/actor" in x]
     assert found["dreams"] == dreamed[:2]
     assert (out / "controller.png").stat().st_size > 1000
-    assert lines[-1]["controller/sight"] > -1e-6
+    assert lines[-1]["controller/state_action_information"] > -1e-6
     assert command(f"study controller {trained} --epochs 0")[0] == 2
     status, _, complaint = command(f"{line} --controller.learner.steps-per-epoch 0")
     assert status == 2 and "steps-per-epoch" in complaint
@@ -113,7 +113,7 @@ def test_an_interrupt_closes_the_replay_before_its_folder_goes(trained, tmp_path
     def interrupt(self, figures):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("horizon_imagination.studies.controller_report.Report.add", interrupt)
+    monkeypatch.setattr("horizon_imagination.studies.controller.Report.add", interrupt)
     line = f"{trained} --epochs 2 --initial 40 --device cpu --out {tmp_path / 'study'}"
     with pytest.raises(KeyboardInterrupt):
         main(line.split())

@@ -1,10 +1,25 @@
 """What a person sees: the pace, the time left, plain lines and a live panel."""
 
+import contextlib
+import fcntl
 import io
+import math
+import os
+import pty
+import re
+import struct
+import subprocess
+import sys
+import termios
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
+import torch
 from rich.console import Console
 
+from horizon_imagination.agent import Agent
+from horizon_imagination.presets import replaced
 from horizon_imagination.run.display import Display
 from horizon_imagination.run.pace import Pace, Stage
 
@@ -19,8 +34,8 @@ class Clock:
 
 PLAN = [
     Stage("collect", 10),
-    Stage("tokenizer", 5, last_epoch=1),
-    Stage("controller", 4, first_epoch=3),
+    Stage("tokenizer", 5, lambda epoch: epoch <= 1),
+    Stage("controller", 4, lambda epoch: epoch >= 3),
 ]
 
 
@@ -62,34 +77,33 @@ def test_time_between_stages_counts_for_none():
     assert pace.seconds["collect"] == pytest.approx(0.1)
 
 
-def narrate(display):
-    display.start(
-        {
-            "epochs": 6,
-            "first_epoch": 0,
-            "folder": "runs/x",
-            "env": "catch",
-            "device": "cpu",
-            "seconds": 0.0,
-            "plan": PLAN,
-        }
-    )
-    display.stage(0, "tokenizer", 5)
+@pytest.fixture
+def run(run_start):
+    config = replaced(run_start.agent.config, training={"epochs": 6})
+    agent = Agent(config, 3, torch.device("cpu"))
+    return replace(run_start, agent=agent, folder=Path("runs/x"), plan=tuple(PLAN))
+
+
+def narrate(display, run):
+    display.on_start(run)
+    display.on_stage(0, "tokenizer", 5)
     for _ in range(3):
-        display.step()
+        display.on_step()
     panel = None
     if display.live is not None:
         panel = Console(width=120, file=io.StringIO(), record=True)
         panel.print(display.live.get_renderable())
-    display.epoch(0, {"env/return": -0.75, "tokenizer/reconstruction": 0.125, "time/seconds": 61})
-    display.note("a note")
+    display.on_metrics(
+        0, {"env/return": -0.75, "tokenizer/reconstruction": 0.125, "time/seconds": 61}
+    )
+    display.on_note("a note")
     display.close()
     return panel.export_text() if panel else ""
 
 
-def test_without_a_terminal_there_is_one_plain_line_per_epoch():
+def test_without_a_terminal_there_is_one_plain_line_per_epoch(run):
     out = io.StringIO()
-    narrate(Display(Console(file=out, force_terminal=False, width=60)))
+    narrate(Display(Console(file=out, force_terminal=False, width=60)), run)
     lines = out.getvalue().splitlines()
     assert len(lines) == 3
     assert lines[0] == "catch on cpu, in runs/x"
@@ -98,9 +112,9 @@ def test_without_a_terminal_there_is_one_plain_line_per_epoch():
     assert "\x1b" not in out.getvalue()
 
 
-def test_on_a_terminal_the_panel_shows_stage_rate_and_time_left():
+def test_on_a_terminal_the_panel_shows_stage_rate_and_time_left(run):
     display = Display(Console(file=io.StringIO(), force_terminal=True, width=120))
-    said = narrate(display)
+    said = narrate(display, run)
     assert "epoch 1/6" in said and "tokenizer" in said and "3/5" in said and "/s" in said
     assert display.live is None
 
@@ -109,25 +123,94 @@ def test_a_world_model_that_ignores_actions_is_told_of_once_and_when_it_matters(
     out = io.StringIO()
     display = Display(Console(file=out, force_terminal=False, width=60))
     deaf = {"world_model/action_gap": 0.001, "time/seconds": 1}
-    display.description = {"epochs": 6}
-    display.epoch(0, deaf)
+    display.epochs = 6
+    display.on_metrics(0, deaf)
     assert "ignores actions" not in out.getvalue()  # nobody learns in it yet
-    display.epoch(1, deaf | {"controller/actor": 0.1, "world_model/action_gap": 0.2})
+    display.on_metrics(1, deaf | {"controller/actor": 0.1, "world_model/action_gap": 0.2})
     assert "ignores actions" not in out.getvalue()
     for epoch in (2, 3):
-        display.epoch(epoch, deaf | {"controller/actor": 0.1})
+        display.on_metrics(epoch, deaf | {"controller/actor": 0.1})
     assert out.getvalue().count("ignores actions so far (action gap 0.001)") == 1
 
 
-@pytest.mark.parametrize("sight, told", [(1e-5, 1), (0.3, 0)])
-def test_a_policy_that_stays_blind_is_told_of_once(sight, told):
+@pytest.mark.parametrize("information, told", [(1e-5, 1), (0.3, 0)])
+def test_a_policy_that_ignores_the_state_is_told_of_once(information, told):
     out = io.StringIO()
     display = Display(Console(file=out, force_terminal=False, width=60))
-    display.description = {"epochs": 30}
-    figures = {"controller/sight": sight, "time/seconds": 1}
+    display.epochs = 30
+    figures = {"controller/state_action_information": information, "time/seconds": 1}
     for epoch in range(9):
-        display.epoch(epoch, figures)
-    assert "whatever it sees" not in out.getvalue()  # it may yet open its eyes
+        display.on_metrics(epoch, figures)
+    assert "acts alike" not in out.getvalue()  # it may yet learn to look
     for epoch in range(9, 20):
-        display.epoch(epoch, figures)
-    assert out.getvalue().count("does the same whatever it sees (sight 1e-05 nats") == told
+        display.on_metrics(epoch, figures)
+    said = "acts alike in every state (mutual information 1e-05 nats after 10 epochs)"
+    assert out.getvalue().count(said) == told
+
+
+def test_a_metric_that_is_not_finite_is_told_of_once():
+    out = io.StringIO()
+    display = Display(Console(file=out, force_terminal=False, width=60))
+    display.epochs = 6
+    for epoch in range(3):
+        display.on_metrics(epoch, {"controller/critic": math.nan, "time/seconds": 1.0})
+    said = "epoch 1: controller/critic is not finite; it is null in metrics.jsonl"
+    assert out.getvalue().count(said) == 1 and out.getvalue().count("not finite") == 1
+
+
+PROGRAM = """
+from pathlib import Path
+from types import SimpleNamespace as N
+from horizon_imagination.presets import PRESETS
+from horizon_imagination.run.display import OTHERS, RETURNS, Display
+from horizon_imagination.run.pace import Stage
+
+late = Stage("controller", 4, lambda epoch: epoch >= 3)
+plan = [Stage("collect", 10), Stage("world_model", 5), late]
+agent = N(config=PRESETS["debug"][1], device="cpu")
+start = N(agent=agent, folder=Path("runs/" + 12 * "long-"), plan=plan, first_epoch=0, seconds=7e4)
+display = Display()
+display.on_start(start)
+display.on_stage(0, "world_model", 5)
+display.on_step(3)
+metrics = {key: -0.123456 for key in [*RETURNS.values(), *OTHERS.values()]}
+display.on_metrics(0, metrics | {"world_model/action_gap": 0.001, "time/seconds": 7e4})
+display.live.refresh()
+display.on_note("a note of words " * 12)
+display.on_end()
+"""
+
+
+def said_in_terminal(columns: int, **environment: str) -> str:
+    """All that the program writes to a terminal so wide."""
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+    hidden = {"COLUMNS", "NO_COLOR", "FORCE_COLOR", "TERM"}
+    env = {k: v for k, v in os.environ.items() if k not in hidden} | environment
+    ends = {"stdin": theirs, "stdout": theirs, "stderr": theirs}
+    child = subprocess.Popen([sys.executable, "-c", PROGRAM], env=env, **ends)
+    os.close(theirs)
+    said = b""
+    with contextlib.suppress(OSError):  # the end of a terminal is an error on Linux
+        while piece := os.read(ours, 2**16):
+            said += piece
+    os.close(ours)
+    assert child.wait() == 0, said.decode()
+    return said.decode()
+
+
+@pytest.mark.parametrize("columns", [80, 120])
+def test_nothing_is_wider_than_the_terminal_and_no_figure_is_broken(columns):
+    said = said_in_terminal(columns, TERM="xterm-256color", NO_COLOR="1")
+    plain = re.sub(r"\x1b\[[0-9;]*m", "", said)
+    lines = re.split(r"\x1b\[[0-9;?]*[A-Za-z]|\r|\n", plain)
+    assert max(map(len, lines)) <= columns
+    for figure in ("return -0.1235", "action gap 0.001", "mutual information -0.1235"):
+        assert any(figure in line for line in lines), figure
+    assert "not timed yet: collect, controller" in plain
+
+
+def test_colours_are_left_out_where_they_are_not_wanted():
+    colour = re.compile(r"\x1b\[(?:[0-9;]*;)?(?:3[0-8]|4[0-8]|9[0-7])(?:;[0-9;]*)?m")
+    assert colour.search(said_in_terminal(80, TERM="xterm-256color"))
+    assert not colour.search(said_in_terminal(80, TERM="xterm-256color", NO_COLOR="1"))

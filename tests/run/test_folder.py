@@ -21,6 +21,12 @@ CONFIG = PRESETS["debug"][1]
 LAUNCH = Launch("debug")
 
 
+def begun(folder):
+    """A run that has finished an epoch."""
+    prepare(folder, CONFIG, LAUNCH)
+    (folder / "metrics.jsonl").write_text('{"epoch": 0}\n')
+
+
 def test_config_and_launch_are_written_and_read_back(tmp_path):
     launch = Launch("debug", init_from="/elsewhere", freeze=("denoiser", "tokenizer"))
     prepare(tmp_path, CONFIG, launch)
@@ -29,7 +35,7 @@ def test_config_and_launch_are_written_and_read_back(tmp_path):
 
 
 def test_a_folder_of_another_config_is_refused_with_the_fields_that_differ(tmp_path):
-    prepare(tmp_path, CONFIG, LAUNCH)
+    begun(tmp_path)
     other = replaced(CONFIG, denoiser={"layers": 5}, replay={"recent_share": 0.5})
     with pytest.raises(UsageError) as refused:
         prepare(tmp_path, replace(other, seed=3), LAUNCH)
@@ -38,10 +44,38 @@ def test_a_folder_of_another_config_is_refused_with_the_fields_that_differ(tmp_p
     assert read_config(tmp_path) == CONFIG
 
 
+def test_a_config_that_could_not_be_read_back_is_refused_at_the_start(tmp_path):
+    with pytest.raises(UsageError, match=r"env\.step_timeout"):
+        prepare(tmp_path, replaced(CONFIG, env={"step_timeout": float("inf")}), LAUNCH)
+    assert not list(tmp_path.iterdir())
+
+
 def test_a_folder_of_another_origin_is_refused(tmp_path):
-    prepare(tmp_path, CONFIG, LAUNCH)
+    begun(tmp_path)
     with pytest.raises(UsageError, match="offline: None -> /data"):
         prepare(tmp_path, CONFIG, Launch("debug", offline="/data"))
+
+
+def test_a_start_that_finished_no_epoch_claims_nothing(tmp_path):
+    prepare(tmp_path, CONFIG, LAUNCH)
+    (tmp_path / "replay").mkdir()
+    (tmp_path / "replay" / "dataset.json").write_text("of another shape")
+    other, launch = replaced(CONFIG, env={"size": 16}), Launch("debug", offline="/data")
+    prepare(tmp_path, other, launch)
+    assert read_config(tmp_path) == other and read_launch(tmp_path) == launch
+    assert not (tmp_path / "replay").exists()
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_a_claim_on_a_folder_that_holds_no_run_leaves_it_as_it_was(there, tmp_path):
+    folder = tmp_path / "thesis"
+    if there:
+        folder.mkdir()
+        (folder / "thesis.tex").write_text("important")
+    with pytest.raises(UsageError, match="no such"), claimed(folder):
+        raise UsageError("no such thing")
+    assert [x.name for x in folder.rglob("*")] == (["thesis.tex"] if there else [])
+    assert folder.exists() == there
 
 
 def test_how_long_and_where_to_train_may_change(tmp_path):

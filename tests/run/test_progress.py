@@ -20,25 +20,25 @@ def test_rate_and_time_left_by_hand(now):
     assert str(tally) == "0/8 episodes"
     now[0] += 10
     tally.add(0, steps=500)
-    assert str(tally) == "0/8 episodes, 500 steps, 50 a second", "nothing to tell the rest from yet"
+    assert str(tally) == "0/8 episodes, 500 steps, 50/s", "nothing to tell the rest from yet"
     now[0] += 30
     tally.add(2, steps=1500)
     # Two of eight in 40 seconds: six more take 120.
-    assert str(tally) == "2/8 episodes, 2,000 steps, 50 a second, left about 2:00"
+    assert str(tally) == "2/8 episodes, 2,000 steps, 50/s, left about 2:00"
 
 
 def test_steps_that_are_the_goal_are_said_once(now):
     tally = Tally("steps", 4000)
     now[0] += 2
     tally.add(1000, steps=1000)
-    assert str(tally) == "1,000/4,000 steps, 500 a second, left about 0:06"
+    assert str(tally) == "1,000/4,000 steps, 500/s, left about 0:06"
 
 
 def test_slow_things_have_a_rate_too(now):
     tally = Tally("steps", 10)
     now[0] += 4
     tally.add(1, steps=1)
-    assert "0.25 a second" in str(tally)
+    assert "0.25/s" in str(tally)
 
 
 def test_without_a_terminal_there_is_a_line_now_and_then(now, capsys):
@@ -47,7 +47,7 @@ def test_without_a_terminal_there_is_a_line_now_and_then(now, capsys):
             now[0] += 2
             done(0, 10)
     lines = capsys.readouterr().err.splitlines()
-    assert lines == ["0/4 episodes, 30 steps, 5 a second", "0/4 episodes, 60 steps, 5 a second"]
+    assert lines == ["0/4 episodes, 30 steps, 5/s", "0/4 episodes, 60 steps, 5/s"]
 
 
 def test_episodes_are_reported_as_they_end_and_steps_as_they_are_taken():

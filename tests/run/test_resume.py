@@ -1,18 +1,26 @@
 """A run that was killed goes on as if it had not been: bit for bit, wherever it was killed."""
 
 import json
+import random
+import shutil
 import signal
 import subprocess
 import sys
 from pathlib import Path
 
+import gymnasium
+import numpy as np
 import pytest
 
+import horizon_imagination.evaluate as evaluate_module
+import horizon_imagination.run.trainer as trainer_module
+from horizon_imagination.errors import EnvFailure, UsageError
 from horizon_imagination.presets import PRESETS, replaced
+from horizon_imagination.run.callbacks import Callback, Callbacks
 from horizon_imagination.run.logs import MetricsFile
+from horizon_imagination.run.signals import Paused, StopRequest
 from horizon_imagination.run.trainer import Trainer
-from horizon_imagination.run.watch import Watcher, Watchers
-from horizon_imagination.snapshots import snapshots
+from horizon_imagination.snapshots import read_state, snapshots
 
 EPOCHS = 5
 CONFIG = replaced(PRESETS["debug"][1], training={"epochs": EPOCHS, "snapshot_every": 2})
@@ -23,24 +31,24 @@ class StopError(Exception):
     pass
 
 
-class Interrupter(Watcher):
+class Interrupter(Callback):
     """Raises at the second step of a stage of an epoch."""
 
     def __init__(self, stage, epoch):
         self.where, self.at, self.steps = (stage, epoch), None, 0
 
-    def stage(self, epoch, name, steps):
+    def on_stage(self, epoch, name, steps):
         self.at, self.steps = (name, epoch), 0
 
-    def step(self, count=1):
+    def on_step(self, count=1):
         self.steps += count
         if self.at == self.where and self.steps == 2:
             raise StopError
 
 
-def run(folder, *watchers, config=CONFIG):
+def run(folder, *callbacks, config=CONFIG, stop=None):
     folder.mkdir(exist_ok=True)
-    trainer = Trainer(config, folder, Watchers([MetricsFile(folder), *watchers]))
+    trainer = Trainer(config, folder, Callbacks([MetricsFile(folder), *callbacks]), stop=stop)
     try:
         trainer.resume()
         trainer.run()
@@ -83,6 +91,90 @@ def test_a_run_that_was_interrupted_equals_one_that_was_not(reference, tmp_path)
     with pytest.raises(StopError):
         run(tmp_path / "run", Interrupter("world_model", 3))
     assert snapshots(tmp_path / "run")[-1].name == "epoch-000002"
+    assert_same(run(tmp_path / "run"), reference)
+
+
+class Asks(Callback):
+    """Asks a run to stop at a random step of a stage of an epoch, as a signal would."""
+
+    def __init__(self, stage, epoch, dice):
+        self.where, self.dice, self.left, self.stop = (stage, epoch), dice, 0, StopRequest()
+
+    def on_stage(self, epoch, name, steps):
+        self.left = self.dice.randint(1, steps) if (name, epoch) == self.where else 0
+
+    def on_step(self, count=1):
+        self.left -= count
+        if self.left <= 0 < self.left + count:
+            self.stop.name = "SIGTERM"
+
+
+def test_a_run_that_is_asked_to_stop_at_any_step_goes_on_bit_for_bit(reference, tmp_path):
+    folder, dice = tmp_path / "run", random.Random(1)
+    points = [("collect", 0), ("tokenizer", 0), ("tokenizer", 1), ("collect", 2), ("collect", 3)]
+    points += [("world_model", 3), ("controller", 3), ("evaluate", 3), ("controller", 4)]
+    for stage, epoch in points:
+        asks = Asks(stage, epoch, dice)
+        with pytest.raises(Paused):
+            run(folder, asks, stop=asks.stop)
+        state = read_state(snapshots(folder)[-1])
+        assert (state.epoch, state.unfinished.stage) == (epoch, stage)
+    assert_same(run(folder), reference)
+
+
+class FailsOnce(gymnasium.Wrapper):
+    """A world that fails at one step of one collection or evaluation, and never again."""
+
+    transparent = True
+    left = 0
+
+    def step(self, action):
+        FailsOnce.left -= 1
+        if FailsOnce.left == 0:
+            raise EnvFailure("the simulator is gone")
+        return self.env.step(action)
+
+
+class Notes(Callback):
+    def __init__(self):
+        self.said = []
+
+    def on_note(self, text):
+        self.said.append(text)
+
+
+def test_a_damaged_latest_snapshot_falls_back_to_the_one_before(reference, tmp_path):
+    with pytest.raises(StopError):
+        run(tmp_path / "run", Interrupter("collect", 4))
+    older, latest = snapshots(tmp_path / "run")
+    (latest / "training.safetensors").write_bytes(b"\0" * 100)
+    notes = Notes()
+    assert_same(run(tmp_path / "run", notes), reference)
+    (said,) = notes.said
+    assert f"{latest}/training.safetensors has changed" in said
+    assert said.endswith(f"going on from {older.name}")
+    assert latest.with_name("epoch-000004.damaged").is_dir(), "it is kept for whoever wants it"
+
+
+@pytest.mark.parametrize("action", [3, 2**30, -1])
+def test_a_replay_with_actions_out_of_range_is_not_trained_on(reference, tmp_path, action):
+    shutil.copytree(reference, tmp_path / "run")
+    path = tmp_path / "run" / "replay" / "action.i32"
+    actions = np.fromfile(path, "<i4")
+    actions[4] = action
+    actions.tofile(path)
+    with pytest.raises(UsageError, match=r"replay is damaged: episode 0: actions outside 0 to 2"):
+        run(tmp_path / "run", config=replaced(CONFIG, training={"epochs": 9}))
+
+
+def test_failures_of_the_environment_lose_no_step_and_no_line(reference, tmp_path, monkeypatch):
+    """In the first collection, in a later one, and in an evaluation."""
+    makers = {module: module.make_env for module in (trainer_module, evaluate_module)}
+    for module, left in ((trainer_module, 1), (trainer_module, 70), (evaluate_module, 5)):
+        FailsOnce.left, make = left, makers[module]
+        with monkeypatch.context() as patch, pytest.raises(EnvFailure):
+            patch.setattr(module, "make_env", lambda *of, make=make: FailsOnce(make(*of)))
+            run(tmp_path / "run")
     assert_same(run(tmp_path / "run"), reference)
 
 

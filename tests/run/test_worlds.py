@@ -60,13 +60,3 @@ def test_the_craftium_worlds_of_the_paper_train_against_the_stand_in(name, tmp_p
     assert state["env_steps"] == 60
     bias = read_config(tmp_path / "run").controller.actor_bias
     assert (sum(bias) == 1.0) == (name in ("Speleo", "ChopTree"))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("env_id", ["CartPole-v1", "MiniGrid-Empty-5x5-v0", "FrozenLake-v1"])
-def test_worlds_that_nobody_here_wrote_train_from_pixels(env_id, tmp_path):
-    pytest.importorskip("pygame")
-    pytest.importorskip("minigrid")
-    folder = tmp_path / "run"
-    complete(folder, "--env", env_id, "--pixels", "--env.time-limit", "20")
-    assert main(["evaluate", str(folder), "--episodes", "2"]) == 0

@@ -14,9 +14,9 @@ import torch
 from safetensors.torch import save_file
 
 from horizon_imagination.presets import PRESETS, replaced
+from horizon_imagination.run.callbacks import Callback
 from horizon_imagination.run.logs import MetricsFile
 from horizon_imagination.run.trainer import Trainer
-from horizon_imagination.run.watch import Watcher
 from horizon_imagination.scale.distributed import is_rank, joined
 
 STEPS = 20
@@ -47,7 +47,7 @@ def train(folder, epochs):
     with joined(cfg) if is_rank() else nullcontext():
         rank = int(os.environ.get("RANK", "0"))
         folder.mkdir(parents=True, exist_ok=True)
-        trainer = Trainer(cfg, folder, Watcher() if rank else MetricsFile(folder))
+        trainer = Trainer(cfg, folder, Callback() if rank else MetricsFile(folder))
         steps = []
         for learner in trainer.learners.in_order():
             learner.step = recorded(learner.step, steps)

@@ -15,11 +15,10 @@ import torch
 from safetensors.torch import load_file
 
 from horizon_imagination.cli import main
-from horizon_imagination.engine.draws import draw
+from horizon_imagination.engine.draws import sample_draws
 from horizon_imagination.learn.ranks import Ranks
 from horizon_imagination.presets import PRESETS, replaced
 from horizon_imagination.scale.distributed import check_ranks
-from horizon_imagination.scale.followed import FollowedStore
 
 DRIVER = Path(__file__).parent / "ranks_training.py"
 
@@ -137,7 +136,7 @@ def test_shares_are_all_of_a_batch_and_every_row_once(world):
 
 def test_draws_of_some_trajectories_are_those_of_the_whole_batch():
     rng = torch.Generator().manual_seed(0)
-    draws = draw((5, 3, 1, 2, 2), 4, 3, "coupled", rng)
+    draws = sample_draws((5, 3, 1, 2, 2), 4, 3, "coupled", rng)
     some = draws.of(slice(1, 3))
     assert torch.equal(some.noise, draws.noise[1:3])
     assert torch.equal(some.dice.omega, draws.dice.omega[1:3])
@@ -154,26 +153,6 @@ def test_a_batch_smaller_than_the_ranks_is_refused():
         own = PRESETS["paper"][1].world_model.learner
         pieces = type(own)(**(vars(own) | {"micro_batches": 8}))
         check_ranks(replaced(PRESETS["paper"][1], world_model={"learner": pieces}), 2)
-
-
-def test_a_followed_store_sees_what_its_writer_has_flushed(tmp_path):
-    import numpy as np
-
-    from horizon_imagination.data import Store
-
-    frame = np.zeros((1, 4, 4), np.uint8)
-    writer = Store.create(tmp_path / "store", (1, 4, 4), 2, "dot")
-    writer.begin(frame)
-    writer.flush()
-    reader = FollowedStore.open(tmp_path / "store")
-    before = reader.version
-    for step in range(3):
-        writer.add(1, 0.5, False, step == 2, frame + step)
-    assert reader.num_frames == 1
-    writer.flush()
-    reader.follow()
-    assert (reader.num_frames, reader.num_steps, reader.is_open) == (4, 3, False)
-    assert reader.frames[3].max() == 2 and reader.version > before
 
 
 BAD = {

@@ -1,18 +1,23 @@
 """Suites: what they contain, how they are written, and what is refused."""
 
 import json
+from pathlib import Path
 
 import pytest
 
-from horizon_imagination.cli import main
-from horizon_imagination.cli.parse import parse
-from horizon_imagination.cli.train import Arguments, preset
+from horizon_imagination.cli import main, train
+from horizon_imagination.cli.parse import named, preset
+from horizon_imagination.cli.train import Arguments
 from horizon_imagination.errors import UsageError
 from horizon_imagination.metrics.published import published_scores
-from horizon_imagination.report.suite import read_suite
+from horizon_imagination.presets import replaced
+from horizon_imagination.run.folder import read_config
 from horizon_imagination.scale.builtin import BUILT_IN
-from horizon_imagination.scale.suite import describe, from_plain, read_file, runs_of
+from horizon_imagination.scale.execute import Task, execute, prepare_run
+from horizon_imagination.scale.local import LocalPool
+from horizon_imagination.scale.suite import describe, from_plain, read_file, read_members, runs_of
 
+SUITES = Path(__file__).parents[2] / "benchmarks" / "suites"
 MINE = {
     "name": "mine",
     "seeds": [0, 3],
@@ -59,24 +64,43 @@ def test_a_file_is_json_or_toml(tmp_path):
     assert changed(seeds=2).seeds == (0, 1)
 
 
+@pytest.mark.parametrize("path", sorted(SUITES.glob("*.toml")), ids=lambda path: path.stem)
+def test_the_suites_of_experiments_can_be_read_and_no_two_settings_are_the_same(path):
+    runs = runs_of(read_file(path))
+    assert len({repr(run.config) for run in runs}) == len(runs) > 1
+
+
 @pytest.mark.parametrize("name", ["control-craftium", "control-demo", "ablation-demo"])
-def test_the_command_line_of_a_run_says_its_config(name):
-    runs = [run for run in runs_of(BUILT_IN[name][1]) if run.seed == 1]
-    for run in runs[:4]:
-        words = list(run.arguments[2:])
-        default = Arguments(preset=run.arguments[1], config=preset(run.arguments[1]))
-        assert parse(Arguments, words, prog="train", default=default).config == run.config
+def test_train_takes_the_config_of_a_run_from_its_prepared_folder(name, tmp_path):
+    for run in runs_of(BUILT_IN[name][1])[:4]:
+        folder = tmp_path / run.folder
+        prepare_run(run, folder, threads=3)
+        flags = named(["--out", str(folder)], Arguments, "train")
+        found = train._default(flags)
+        assert found.preset == run.preset and found.config.runtime.threads == 3
+        bias = found.config.controller.actor_bias  # filled in by the world
+        same = replaced(run.config, controller={"actor_bias": bias}, runtime={"threads": 3})
+        assert found.config == same
+        prepare_run(run, folder, threads=2)  # the same run again
 
 
-def test_flags_of_every_kind_say_what_they_mean():
-    override = {"env.grey": True, "controller.use_tau": False, "tokenizer.multipliers": [2, 2]}
-    override |= {"training.target_return": None, "controller.learner.eps": 1e-7}
-    worlds = [{"env": "catch", "preset": "debug", "override": override}]
-    run = runs_of(changed(worlds=worlds, settings=[{"name": "hi"}]))[0]
-    default = Arguments(preset="debug", config=preset("debug"))
-    words = list(run.arguments[2:])
-    assert parse(Arguments, words, prog="train", default=default).config == run.config
-    assert run.config.env.grey and not run.config.controller.use_tau
+def test_a_folder_of_another_config_is_refused_before_anything_is_started(tmp_path):
+    one, other = (runs_of(changed(settings=[x]))[0] for x in MINE["settings"])
+    prepare_run(one, tmp_path / "run", threads=1)
+    (tmp_path / "run" / "metrics.jsonl").write_text('{"epoch": 0}\n')
+    with pytest.raises(UsageError, match="is a run of another config"):
+        prepare_run(other, tmp_path / "run", threads=1)
+    task = Task(other, tmp_path / "run", tmp_path / "log")
+    execute([task], LocalPool(1, 0, 1), retries=3, interval=0.01)
+    assert task.state == "failed" and "is a run of another config" in task.reason
+    assert not task.log.exists() and task.attempts == 0
+
+
+def test_threads_of_an_override_are_those_of_the_run(tmp_path):
+    worlds = [{"env": "catch", "preset": "debug", "override": {"runtime.threads": 5}}]
+    run = runs_of(changed(worlds=worlds))[0]
+    prepare_run(run, tmp_path / "run", threads=2)
+    assert read_config(tmp_path / "run").runtime.threads == 5
 
 
 def test_the_papers_suites_are_its_runs():
@@ -112,7 +136,7 @@ BAD = {
     "has no field imagination.budgte; did you mean imagination.budget?": {
         "settings": [{"name": "x", "override": {"imagination.budgte": 3}}]
     },
-    "imagination.budget must be of type int, got 'many'": {
+    "imagination.budget must be a whole number, got 'many'": {
         "settings": [{"name": "x", "override": {"imagination.budget": "many"}}]
     },
     "decay_horizon must lie in [1, 6]": {
@@ -145,12 +169,12 @@ LINES = {
     "sweep {tmp}/none.toml": "cannot be read",
     "sweep {tmp}/broken.toml": "is no TOML",
     "sweep {tmp}/suite.yaml": "is a .json or .toml file",
-    "sweep control-demo --env fog": "name a suite",
+    "sweep control-demo --envs fog": "name a suite",
     "sweep control-demo --jobs -1": "--jobs must not be negative",
     "sweep control-demo --gpus 99": "--gpus 99: there ",
     "sweep control-demo --ray 127.0.0.1:9": "no Ray cluster answers at 127.0.0.1:9",
     "sweep control-demo --ray nowhere": "expected local, auto, HOST:PORT",
-    "sweep --env catch --setting ar:budget": "expected NAME:FIELD=VALUE",
+    "sweep --envs catch --settings ar:budget": "expected NAME:FIELD=VALUE",
 }
 
 
@@ -165,8 +189,8 @@ def test_a_bad_command_is_one_line_and_status_two(line, tmp_path, capsys):
 
 
 def test_a_dry_run_lists_runs_hours_and_disk_and_writes_nothing(tmp_path, capsys):
-    line = "sweep --env catch --preset debug --seeds 2 --dry-run --gpus 0 --jobs 2"
-    words = [*line.split(), "--setting", "a:imagination.budget=4", "b:imagination.budget=6"]
+    line = "sweep --envs catch --preset debug --seeds 2 --dry-run --gpus 0 --jobs 2"
+    words = [*line.split(), "--settings", "a:imagination.budget=4", "b:imagination.budget=6"]
     assert main([*words, "--out", str(tmp_path / "out")]) == 0
     out = capsys.readouterr().out
     assert all(name in out for name in ("catch-a-0", "catch-b-0", "catch-a-1", "catch-b-1"))
@@ -179,7 +203,9 @@ def test_a_suites_folder_takes_more_runs_of_it_and_no_other_suite(tmp_path):
     describe(changed(), runs_of(changed()), folder)
     more = changed(seeds=[0, 3, 4])
     describe(more, runs_of(more), folder)
-    assert read_suite(folder).expected == 6 and read_suite(folder).runs == []
+    name, members = read_members(folder)
+    assert name == "mine" and len(members) == 6
+    assert [x.folder for x in members] == [run.folder for run in runs_of(more)]
     with pytest.raises(UsageError, match="describes another suite"):
         other = changed(settings=[{"name": "other"}])
         describe(other, runs_of(other), folder)
@@ -187,3 +213,17 @@ def test_a_suites_folder_takes_more_runs_of_it_and_no_other_suite(tmp_path):
     (tmp_path / "full" / "letter.txt").touch()
     with pytest.raises(UsageError, match="is not empty and holds no suite"):
         describe(more, runs_of(more), tmp_path / "full")
+
+
+def test_a_suites_folder_of_an_earlier_version_is_read_and_goes_on(tmp_path):
+    """There a setting was called `config`."""
+    runs = runs_of(changed())
+    entries = [
+        {"name": r.name, "env": r.env, "config": r.setting, "seed": r.seed, "folder": r.name}
+        for r in runs
+    ]
+    path = tmp_path / "suite.json"
+    path.write_text(json.dumps({"name": "mine", "runs": entries}, indent=1))
+    assert [x.setting for x in read_members(tmp_path)[1]] == ["ar", "hi", "ar", "hi"]
+    describe(changed(), runs, tmp_path)
+    assert json.loads(path.read_text())["runs"][0]["setting"] == "ar"

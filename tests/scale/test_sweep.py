@@ -14,9 +14,9 @@ from rich.console import Console
 from horizon_imagination.cli import main
 from horizon_imagination.report.suite import read_suite
 from horizon_imagination.run.folder import claimed
+from horizon_imagination.run.read import is_claimed, is_finished, standing
 from horizon_imagination.scale.execute import Task, _look, execute, make_tasks
 from horizon_imagination.scale.local import LocalPool
-from horizon_imagination.scale.standing import is_claimed, is_finished, standing
 from horizon_imagination.scale.suite import from_plain, runs_of
 from horizon_imagination.scale.table import SuiteTable
 
@@ -102,7 +102,7 @@ def test_an_interrupted_suite_does_no_work_twice_and_loses_none(sweep, tmp_path)
     wait_for(lambda: epochs_in(out / "catch-a-0") or epochs_in(out / "catch-b-0"))
     first.send_signal(signal.SIGINT)
     _, errors = first.communicate(timeout=100)
-    assert first.returncode == 130 and "the same command goes on" in errors
+    assert first.returncode == 75 and "the same command goes on" in errors
     assert "Traceback" not in errors and of_run(out / "catch-a-0") is None
     assert read_suite(out).expected == 2
     second = sweep(path, out, "--jobs", "2")
@@ -200,6 +200,8 @@ def snapshot(folder, epoch, **fields):
         (2, 0, "failed", 1),  # cannot work whatever one tries
         (0, 2, "waiting", 1),  # says it is done, and is not
         (0, 4, "finished", 0),
+        (2, 4, "finished", 0),  # refused, since a process of a killed sweep was finishing it
+        (2, 2, "waiting", 0),  # the same, and that process has ended early
     ],
 )
 def test_what_becomes_of_a_run_that_ended(task, status, saved, state, attempts):
@@ -281,3 +283,9 @@ def test_the_table_tells_states_pace_and_time_left(task, capsys):
         console.print(table.table([task, other]))
     shown = console.export_text()
     assert "2/4" in shown and "no room" in shown and "left" in shown
+    other.reason = "horizon: " + "the disk is full and nobody has made room " * 9
+    console = Console(force_terminal=True, width=80, record=True)
+    console.print(SuiteTable(1, console).table([task, other]))
+    lines = console.export_text().splitlines()
+    assert len(lines) == 5, "a title, the heads, two runs, and one line for the reason"
+    assert max(map(len, lines)) <= 80 and lines[-1].endswith("…")

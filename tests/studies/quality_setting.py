@@ -10,9 +10,8 @@ from horizon_imagination.cli import main
 from horizon_imagination.config import Config
 from horizon_imagination.data import Store
 from horizon_imagination.presets import DEBUG, replaced
-from horizon_imagination.studies.quality import Laboratory, QualityStudy
-from horizon_imagination.studies.quality_measures import Extractor
-from horizon_imagination.studies.quality_points import Grid
+from horizon_imagination.studies.quality.grid import Grid
+from horizon_imagination.studies.quality.laboratory import Extractor, Laboratory, QualityStudy
 
 CPU = torch.device("cpu")
 SMALL = Grid(horizon=6, budgets=(3, 6, 12), decay_horizons=(1, 2, 32))
@@ -52,7 +51,7 @@ def untrained(**runtime) -> Agent:
     agent = Agent(config, 3, CPU)
     rng = torch.Generator().manual_seed(1)
     with torch.no_grad():
-        for network in (agent.denoiser, agent.dreamer):
+        for network in (agent.denoiser, agent.imagination_denoiser):
             for weight in network.parameters():
                 weight.add_(torch.randn(weight.shape, generator=rng) * 0.05)
             rng.manual_seed(1)

@@ -10,6 +10,7 @@ import torch
 
 from horizon_imagination.cli import main
 from horizon_imagination.stable_actions import change_probability, total_variation
+from horizon_imagination.studies import movement
 from horizon_imagination.studies.actions import (
     ENTROPIES,
     SAMPLERS,
@@ -99,13 +100,22 @@ def test_the_command_writes_everything_and_ends_with_json(capsys, tmp_path):
         assert list(entropy) == ["stable", "coupled", "naive"]
         assert entropy["coupled"] < entropy["stable"] < entropy["naive"]
     header, *records = map(json.loads, (tmp_path / "actions.jsonl").read_text().splitlines())
-    assert header["settings"]["pairs"] == 100 and len(records) == 3 + 9
+    assert header["settings"]["pairs"] == 100 and len(records) == 3 + 9 + 12
     rows = list(csv.DictReader((tmp_path / "actions.csv").open()))
     assert float(rows[1]["mean"]) == pytest.approx(found["ratio"]["4"], abs=1e-6)
     assert float(rows[1]["mean"]) == pytest.approx(sum(records[1]["values"]) / 100, abs=1e-5)
+    for measure in ("squared_movement", "length"):
+        for moved in found[measure].values():
+            assert 2 * moved["stable"] < moved["naive"]
     text = (tmp_path / "actions.txt").read_text()
     assert text.strip() in said
-    for words in ("very close", "at most one", "changes in most steps", "high-entropy"):
+    for words in (
+        "very close",
+        "at most one",
+        "changes in most steps",
+        "high-entropy",
+        "fixed noise",
+    ):
         assert words in text
     assert (tmp_path / "actions.png").read_bytes().startswith(b"\x89PNG")
     assert "<svg" in (tmp_path / "actions.svg").read_text()
@@ -116,3 +126,22 @@ def test_the_same_seed_gives_the_same_numbers():
     study = ActionStudy(sizes=(8,), pairs=20, seed=3)
     assert torch.equal(ratios(study, 8).values, ratios(study, 8).values)
     assert not torch.equal(ratios(ActionStudy(pairs=20), 8).values, ratios(study, 8).values)
+
+
+def test_the_exact_movement_of_a_gaussian_path_agrees_with_sampled_noise():
+    study = ActionStudy(path_pairs=5, seed=1)
+    path = movement.paths(5, 2, 1)
+    noise = torch.randn(16, 20_000, 1, 2, generator=torch.Generator().manual_seed(0)).double()
+    for sampler, drawn in (("stable", noise[:1].expand_as(noise)), ("naive", noise)):
+        squared, _ = movement.movements(study, 2, sampler)
+        actions = path.mean[:, None] + path.std[:, None] * drawn
+        sampled = (actions[1:] - actions[:-1]).square().sum(-1).mean(1).sum(0)
+        torch.testing.assert_close(sampled, squared.values, rtol=0.05, atol=0.01)
+
+
+def test_a_gaussian_path_moves_for_seven_steps_and_then_stays():
+    path = movement.paths(3, 2, 0)
+    assert path.mean.shape == path.std.shape == (16, 3, 2)
+    assert not torch.equal(path.mean[6], path.mean[7])
+    assert torch.equal(path.std[7:], path.std[7].expand(9, 3, 2))
+    assert float(path.std.min()) >= 0.1

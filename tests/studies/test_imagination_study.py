@@ -5,14 +5,17 @@ import json
 import torch
 
 from horizon_imagination.cli import main
-from horizon_imagination.studies.analytic_world import (
+from horizon_imagination.studies.imagination import (
+    DotStudy,
+    columns,
     exact_velocity,
     future,
     locate,
     render,
+    run,
     steer,
+    summary,
 )
-from horizon_imagination.studies.imagination import DotStudy, columns, run, summary
 
 
 def test_the_dot_falls_moves_with_the_action_and_comes_back_around_the_edges():

@@ -11,18 +11,17 @@ from quality_setting import CPU, random_network, record
 from horizon_imagination.data import Store
 from horizon_imagination.metrics.frechet import frechet_distance
 from horizon_imagination.metrics.i3d import MIN_FRAMES
-from horizon_imagination.models.weights.cache import is_installed
-from horizon_imagination.studies import quality_claims
-from horizon_imagination.studies.quality_claims import claims
-from horizon_imagination.studies.quality_estimates import Estimate, Results, mean_of
-from horizon_imagination.studies.quality_measures import (
+from horizon_imagination.pretrained.cache import is_installed
+from horizon_imagination.studies.quality import results as judging
+from horizon_imagination.studies.quality.grid import GridPoint
+from horizon_imagination.studies.quality.laboratory import (
     BEST_PSNR,
     closeness,
     find_lpips,
     i3d_extractor,
     watchable,
 )
-from horizon_imagination.studies.quality_points import Point
+from horizon_imagination.studies.quality.results import ResampledEstimate, Results, claims, mean_of
 
 NETWORKS = [
     "random",
@@ -133,29 +132,29 @@ def test_short_and_grey_videos_are_made_watchable():
     assert shown.shape == (2, MIN_FRAMES, 3, 4, 4)
     assert shown[0, :, 1, 0, 0].tolist() == [0, 1, 2, 3, 4, 5, 5, 5, 5]
     long = torch.zeros(1, 12, 3, 4, 4, dtype=torch.uint8)
-    assert watchable(long) is long
+    assert torch.equal(watchable(long), long)
 
 
 def test_intervals_of_differences_are_paired_and_turn_around_the_value():
     noise = np.random.default_rng(0).normal(size=200) * 50
-    a, b = Estimate(100.0, 100 + noise), Estimate(90.0, 90 + noise)
+    a, b = ResampledEstimate(100.0, 100 + noise), ResampledEstimate(90.0, 90 + noise)
     wide, difference = a.interval(), (a - b).interval()
     assert wide.low < 60 and wide.high > 140
     assert [difference.low, difference.high] == pytest.approx([10, 10])
-    skewed = Estimate(10.0, np.array([12.0, 14.0])).interval(level=1.0)
+    skewed = ResampledEstimate(10.0, np.array([12.0, 14.0])).interval(level=1.0)
     assert (skewed.low, skewed.high) == (6.0, 8.0)
     assert mean_of([a, b]).value == 95 and mean_of([a, b]).interval().low == pytest.approx(
         wide.low - 5
     )
-    alone = Estimate(3.0, np.zeros(0)).interval()
+    alone = ResampledEstimate(3.0, np.zeros(0)).interval()
     assert (alone.low, alone.high) == (3.0, 3.0)
 
 
 def planted_results(fvd, mse):
     """A study of the paper's grid whose numbers are those of two functions of a point."""
     settings = {"horizon": 32, "segments": 8, "features": "i3d"}
-    points = [Point("horizon", b, float(d)) for b in BUDGETS for d in (1, 2, 4, 8, 16, 32)]
-    points += [Point("pyramidal", b) for b in BUDGETS[2:]]
+    points = [GridPoint("horizon", b, float(d)) for b in BUDGETS for d in (1, 2, 4, 8, 16, 32)]
+    points += [GridPoint("pyramidal", b) for b in BUDGETS[2:]]
     lines = {}
     for point in points:
         found = {"fvd": fvd(point), "mse": mse(point), "mse_by_video": [mse(point)] * 8}
@@ -178,7 +177,7 @@ def as_in_the_paper(point):
 
 def test_claims_hold_on_results_as_the_paper_has_them():
     found = claims(planted_results(as_in_the_paper, lambda p: p.budget / 1e3), "truth")
-    assert [claim.verdict for claim in found] == [quality_claims.HOLDS] * 5
+    assert [claim.verdict for claim in found] == [judging.HOLDS] * 5
     assert "rank 1 of 6" in found[2].numbers[0]
     assert [line.split(":")[0] for line in found[0].numbers] == [f"budget {b}" for b in BUDGETS[:4]]
 
@@ -186,11 +185,9 @@ def test_claims_hold_on_results_as_the_paper_has_them():
 def test_claims_fail_on_the_opposite():
     found = claims(planted_results(lambda p: 1e4 - as_in_the_paper(p), lambda p: 0.1), "truth")
     # Where large distances become small ones, sub-frame budgets are close to all others.
-    assert [claim.verdict for claim in found if "16 times" not in claim.text] == [
-        quality_claims.FAILS
-    ] * 4
+    assert [claim.verdict for claim in found if "16 times" not in claim.text] == [judging.FAILS] * 4
     worse = claims(planted_results(lambda p: 1e4 / p.budget, lambda p: 1 / p.budget), "truth")
-    assert worse[1].verdict == quality_claims.FAILS
+    assert worse[1].verdict == judging.FAILS
 
 
 def test_claims_that_hold_at_some_budgets_hold_in_part():
@@ -199,27 +196,27 @@ def test_claims_that_hold_at_some_budgets_hold_in_part():
         return 300 - as_in_the_paper(point) if flip else as_in_the_paper(point)
 
     found = claims(planted_results(mixed, lambda p: p.decay_horizon / p.budget), "truth")
-    assert found[0].verdict == found[2].verdict == quality_claims.PART
-    assert found[3].verdict == quality_claims.FAILS, "errors fall"
+    assert found[0].verdict == found[2].verdict == judging.PART
+    assert found[3].verdict == judging.FAILS, "errors fall"
 
 
 def test_an_error_that_stays_equal_while_distances_fall_decides_nothing():
     found = claims(planted_results(as_in_the_paper, lambda p: 0.1), "truth")
-    assert found[3].verdict == quality_claims.OPEN
+    assert found[3].verdict == judging.OPEN
 
 
 def test_without_features_nothing_is_claimed():
     results = planted_results(as_in_the_paper, lambda p: 0.1)
     results.settings["features"] = "none"
-    assert {claim.verdict for claim in claims(results, "truth")} == {quality_claims.NONE}
+    assert {claim.verdict for claim in claims(results, "truth")} == {judging.NONE}
 
 
 def test_differences_within_their_intervals_are_undecided():
-    wide = Estimate(-1.0, np.array([-5.0, 3.0])).interval(level=1.0)
-    below = Estimate(-5.0, np.array([-6.0, -4.0])).interval(level=1.0)
-    above = Estimate(5.0, np.array([6.0, 4.0])).interval(level=1.0)
-    assert quality_claims._verdict([wide, wide]) == quality_claims.OPEN
-    assert quality_claims._verdict([below, wide]) == quality_claims.PART
-    assert quality_claims._verdict([above, wide]) == quality_claims.FAILS
-    assert quality_claims._verdict([below, below]) == quality_claims.HOLDS
-    assert quality_claims._verdict([]) == quality_claims.NONE
+    wide = ResampledEstimate(-1.0, np.array([-5.0, 3.0])).interval(level=1.0)
+    below = ResampledEstimate(-5.0, np.array([-6.0, -4.0])).interval(level=1.0)
+    above = ResampledEstimate(5.0, np.array([6.0, 4.0])).interval(level=1.0)
+    assert judging._verdict([wide, wide]) == judging.OPEN
+    assert judging._verdict([below, wide]) == judging.PART
+    assert judging._verdict([above, wide]) == judging.FAILS
+    assert judging._verdict([below, below]) == judging.HOLDS
+    assert judging._verdict([]) == judging.NONE

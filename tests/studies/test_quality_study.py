@@ -13,15 +13,20 @@ from quality_setting import CPU, SMALL, Counted, laboratory, record, untrained
 from horizon_imagination.cli import main
 from horizon_imagination.data import Store
 from horizon_imagination.metrics.frechet import frechet_distance
-from horizon_imagination.models.weights.cache import is_installed
+from horizon_imagination.pretrained.cache import is_installed
 from horizon_imagination.schedules import horizon_schedule
-from horizon_imagination.studies import quality, quality_report
-from horizon_imagination.studies.quality_generate import generate, weights_identity
-from horizon_imagination.studies.quality_points import Grid, Point, Shard
-from horizon_imagination.studies.quality_records import finished, load_features, read_lines
-from horizon_imagination.studies.quality_scenes import draw_scenes, stretches
+from horizon_imagination.studies.quality import page
+from horizon_imagination.studies.quality.grid import REFERENCES, Grid, GridPoint, Shard
+from horizon_imagination.studies.quality.laboratory import measure_points
+from horizon_imagination.studies.quality.records import finished, load_features, read_lines
+from horizon_imagination.studies.quality.videos import (
+    generate,
+    sample_scenes,
+    stretches,
+    weights_identity,
+)
 
-POINTS = 2 + 2 * 3 + 2 + 3  # yardsticks, Horizon, Pyramidal, full sequence
+POINTS = 2 + 2 * 3 + 2 + 3  # baselines, Horizon, Pyramidal, full sequence
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +39,7 @@ def complete(data, tmp_path_factory):
     """A finished study: its folder and its laboratory."""
     folder = tmp_path_factory.mktemp("complete")
     made = laboratory(data, Counted().extractor)
-    quality.run(made, folder, Shard(), lambda line: None)
+    measure_points(made, folder, Shard(), lambda line: None)
     return folder, made
 
 
@@ -47,7 +52,7 @@ def numbers(folder, key):
 def test_the_grid_leaves_out_what_cannot_be():
     points = SMALL.points()
     assert len(points) == len(set(points)) == POINTS
-    assert Point("horizon", 3, 2.0) in points and Point("full", 3) in points
+    assert GridPoint("horizon", 3, 2.0) in points and GridPoint("full", 3) in points
     assert not [p for p in points if p.decay_horizon == 32], "above the horizon"
     assert {p.budget for p in points if p.kind == "pyramidal"} == {6, 12}
     assert len(Grid().points()) == 2 + 36 + 4 + 6, "the paper's"
@@ -65,7 +70,7 @@ def test_parts_of_the_grid_are_disjoint_complete_and_of_similar_cost():
 def test_segments_lie_whole_inside_episodes_and_carry_their_actions(data):
     store = Store.open(data)
     assert len(stretches(store, 7)) == 2 * len(store.starts)
-    scenes = draw_scenes(untrained(), store, videos=16, horizon=6, context=1, seed=0)
+    scenes = sample_scenes(untrained(), store, videos=16, horizon=6, context=1, seed=0)
     frames = torch.from_numpy(np.array(store.frames))
     marks, places = np.zeros(store.num_frames), []
     marks[store.starts] = 1
@@ -80,8 +85,8 @@ def test_segments_lie_whole_inside_episodes_and_carry_their_actions(data):
         assert found and not marks[found[0] + 1 : found[0] + 7].any()
         places.append(found[0])
     assert torch.equal(scenes.truth, scenes.frames[:, 1:])
-    again = draw_scenes(untrained(), store, videos=16, horizon=6, context=1, seed=0)
-    other = draw_scenes(untrained(), store, videos=16, horizon=6, context=1, seed=1)
+    again = sample_scenes(untrained(), store, videos=16, horizon=6, context=1, seed=0)
+    other = sample_scenes(untrained(), store, videos=16, horizon=6, context=1, seed=1)
     assert again.identity() == scenes.identity() != other.identity()
     assert torch.equal(again.noise, scenes.noise) and not torch.equal(other.noise, scenes.noise)
 
@@ -91,7 +96,7 @@ def test_every_point_is_finite_and_says_what_it_cost(complete):
     lines = finished(folder, made.key)
     assert len(lines) == POINTS
     for point, line in lines.items():
-        for reference in quality.REFERENCES:
+        for reference in REFERENCES:
             found = line[reference]
             assert math.isfinite(found["fvd"]) and found["fvd"] >= 0
             assert 0 <= found["mse"] <= 1 and -1 <= found["ssim"] <= 1
@@ -105,13 +110,13 @@ def test_every_point_is_finite_and_says_what_it_cost(complete):
             assert line["frame_evaluations_plain"] == 7 * point.budget
 
 
-def test_yardsticks_are_what_they_say(complete):
+def test_baselines_are_what_they_say(complete):
     folder, made = complete
     lines = finished(folder, made.key)
-    kept = lines[Point("reconstruction")]
+    kept = lines[GridPoint("reconstruction")]
     assert kept["reconstruction"]["mse"] == 0 and kept["reconstruction"]["fvd"] < 1e-6
     assert kept["truth"]["mse"] > 0
-    held = lines[Point("frozen")]["truth"]
+    held = lines[GridPoint("frozen")]["truth"]
     real = made.scenes.frames.float() / 255
     by_hand = (real[:, 1:] - real[:, :1]).square().mean(dim=(0, 2, 3, 4))
     assert held["mse_by_frame"] == pytest.approx(by_hand.tolist(), rel=1e-4)
@@ -122,7 +127,7 @@ def test_the_stored_distance_is_that_of_the_stored_features(complete):
     files = folder / "features" / made.key
     mine = load_features(files / "horizon-budget6-decay2.safetensors")
     truth = load_features(files / "truth.safetensors")
-    line = finished(folder, made.key)[Point("horizon", 6, 2.0)]
+    line = finished(folder, made.key)[GridPoint("horizon", 6, 2.0)]
     assert line["truth"]["fvd"] == pytest.approx(frechet_distance(mine, truth), rel=1e-9)
 
 
@@ -145,7 +150,9 @@ def test_actions_and_noise_matter_and_batches_do_not(data):
     whole, parts = (generate(made.agent, made.scenes, schedule, batch=b).videos for b in (16, 5))
     assert (whole.int() - parts.int()).abs().max() <= 1
     for change in ("actions", "noise"):
-        scenes = draw_scenes(made.agent, Store.open(data), videos=16, horizon=6, context=1, seed=0)
+        scenes = sample_scenes(
+            made.agent, Store.open(data), videos=16, horizon=6, context=1, seed=0
+        )
         getattr(scenes, change)[:, 0] = (getattr(scenes, change)[:, 0] + 1) % 3
         changed = generate(made.agent, scenes, schedule, batch=16).videos
         assert (changed != whole).any(), change
@@ -154,26 +161,26 @@ def test_actions_and_noise_matter_and_batches_do_not(data):
 def test_a_restart_measures_no_point_twice(data, tmp_path):
     counted, said = Counted(), []
     made = laboratory(data, counted.extractor)
-    quality.run(made, tmp_path, Shard(1, 3), said.append)
+    measure_points(made, tmp_path, Shard(1, 3), said.append)
     assert "minutes left" in said[-1] and "points a minute" in said[-1]
     first = counted.calls
     with open(tmp_path / "points-1-of-3.jsonl", "a") as file:
         file.write('{"study": "half a li')
     again = laboratory(data, counted.extractor)
-    quality.run(again, tmp_path, Shard(), said.append)
+    measure_points(again, tmp_path, Shard(), said.append)
     assert len(finished(tmp_path, made.key)) == POINTS
     # References are kept in files; the reconstruction is a point and a reference at once.
     assert counted.calls == POINTS - 1 + 2, "every set of videos was seen once"
     assert 0 < first < counted.calls
-    assert quality.run(again, tmp_path, Shard(), said.append) == []
-    assert quality.run(again, tmp_path, Shard(1, 3), said.append) == []
+    assert measure_points(again, tmp_path, Shard(), said.append) == []
+    assert measure_points(again, tmp_path, Shard(1, 3), said.append) == []
     assert counted.calls == POINTS + 1
 
 
 def test_after_a_half_line_new_lines_still_count(data, tmp_path):
     (tmp_path / "points.jsonl").write_text('{"study": "half a li')
     made = laboratory(data, grid=Grid(horizon=6, budgets=(3,), kinds=("full",)))
-    quality.run(made, tmp_path, Shard(), lambda line: None)
+    measure_points(made, tmp_path, Shard(), lambda line: None)
     assert len(finished(tmp_path, made.key)) == len(read_lines(tmp_path)) == 3
 
 
@@ -181,7 +188,7 @@ def test_parts_give_the_same_numbers_as_the_whole(complete, data, tmp_path):
     folder, made = complete
     for index in (2, 1):
         part = laboratory(data, Counted().extractor)
-        quality.run(part, tmp_path, Shard(index, 2), lambda line: None)
+        measure_points(part, tmp_path, Shard(index, 2), lambda line: None)
     assert part.key == made.key
     assert numbers(tmp_path, part.key) == numbers(folder, made.key)
 
@@ -195,7 +202,7 @@ def test_other_weights_segments_or_noise_are_another_study(data):
     with torch.no_grad():
         next(made.agent.actor.parameters()).add_(1)
         assert weights_identity(made.agent) == before, "the policy plays no part"
-        next(made.agent.dreamer.parameters()).add_(1)
+        next(made.agent.imagination_denoiser.parameters()).add_(1)
         assert weights_identity(made.agent) != before
 
 
@@ -222,11 +229,11 @@ def test_the_report_has_all_files_and_can_be_written_again_from_the_folder_alone
 def test_numbers_that_are_not_finite_are_counted_and_said(data, tmp_path):
     made = laboratory(data, grid=Grid(horizon=6, budgets=(3,), kinds=("full",)))
     with torch.no_grad():
-        next(iter(made.agent.dreamer.parameters())).fill_(float("nan"))
+        next(iter(made.agent.imagination_denoiser.parameters())).fill_(float("nan"))
     said = []
-    lines = quality.run(made, tmp_path, Shard(), said.append)
+    lines = measure_points(made, tmp_path, Shard(), said.append)
     assert lines[-1]["broken"] == 16 and "16 videos NOT FINITE" in said[-1]
-    assert "not finite: full, budget 3 (16)" in quality_report.write(tmp_path, None, 0, print)[0]
+    assert "not finite: full, budget 3 (16)" in page.write(tmp_path, None, 0, print)[0]
 
 
 @pytest.fixture
@@ -279,7 +286,7 @@ def test_data_of_another_world_is_refused(agent_folder, tmp_path, capsys):
     other = record(tmp_path / "large", episodes=2, size=64)
     line = f"{agent_folder} --data {other} --device cpu --features none --lpips off"
     assert main(["study", "quality", *line.split()]) == 2
-    assert "name data of its own world" in capsys.readouterr().err
+    assert "the agent was trained on 32 x 32 x 3" in capsys.readouterr().err
 
 
 @pytest.mark.slow

@@ -1,65 +1,19 @@
-"""Timing: warm-up, medians, the device drained around each repeat, memory at its peak."""
+"""CUDA graphs to time, peak memory, and the measured peaks of a device."""
 
-import time
 from collections.abc import Callable, Sequence
-from statistics import median
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 import torch
 
-from horizon_imagination.learn.graph import WARM_UP, StepGraph
+from horizon_imagination.engine.graph import WARM_UP, StepGraph
+from horizon_imagination.timing import LAUNCHED, product_speed, timed
 
-CAPTURED, LAUNCHED = WARM_UP + 2, 2
-"""Calls before the first that counts: with a graph to capture, and without."""
 IN_A_ROW = 8
 """Captured steps of a learner that are timed together: in a run the host prepares the next batch
 while the device is busy with the last."""
-LEAST = 3
-"""Repeats, however long they take."""
 GIB = 2**30
-
-
-class Timing(NamedTuple):
-    """Milliseconds of a repeated call."""
-
-    ms: float
-    """The median."""
-    least_ms: float
-    repeats: int
-
-
-def drain(device: torch.device) -> None:
-    """Wait until the device has nothing left to do."""
-    if device.type == "cuda":
-        torch.cuda.synchronize(device)
-    elif device.type == "mps":
-        torch.mps.synchronize()
-
-
-def timed(
-    step: Callable[[], object],
-    device: torch.device,
-    *,
-    repeats: int,
-    warm_up: int,
-    seconds: float = 2.0,
-    in_a_row: int = 1,
-) -> Timing:
-    """Repeat, at least three times and then until `seconds` are over.
-
-    A repeat is one call, or the mean of several `in_a_row` with nothing drained between them.
-    """
-    for _ in range(warm_up):
-        step()
-    times: list[float] = []
-    while len(times) < repeats and (len(times) < LEAST or sum(times) < 1e3 * seconds):
-        drain(device)
-        begin = time.perf_counter()
-        for _ in range(in_a_row):
-            step()
-        drain(device)
-        times.append(1e3 * (time.perf_counter() - begin) / in_a_row)
-    return Timing(median(times), min(times), len(times))
 
 
 def captured(
@@ -83,7 +37,7 @@ def captured(
 
 
 class Memory:
-    """Memory of a CUDA device since this was made; nothing elsewhere."""
+    """Memory of a CUDA device from here on; empty on other devices."""
 
     def __init__(self, device: torch.device) -> None:
         self.device, self.before = device, 0
@@ -94,7 +48,7 @@ class Memory:
             self.before = torch.cuda.memory_allocated(device)
 
     def figures(self) -> dict[str, float]:
-        """Peak, what was there before, and what the allocator holds, in GiB."""
+        """Peak, memory in use before, and memory reserved by the allocator, in GiB."""
         if self.device.type != "cuda":
             return {}
         return {
@@ -102,3 +56,41 @@ class Memory:
             "resident_gib": round(self.before / GIB, 3),
             "reserved_gib": round(torch.cuda.max_memory_reserved(self.device) / GIB, 3),
         }
+
+
+@dataclass(frozen=True)
+class Ceilings:
+    """Measured peaks of a device."""
+
+    flops: float
+    """Per second, of a product of square matrices of random numbers."""
+    bandwidth: float
+    """Bytes read and written per second by a copy."""
+    precision: str
+    matrix: int
+    """Side of the matrices."""
+    copied: int
+    """Bytes of the copy."""
+
+    def least_ms(self, flops: float, moved: float) -> float:
+        """Lower bound on the time of this work on this device."""
+        return 1e3 * max(flops / self.flops, moved / self.bandwidth)
+
+
+def measure_ceilings(device: torch.device, dtype: torch.dtype, repeats: int = 8) -> Ceilings:
+    """Measure both peaks."""
+    side, size = (8192, 2**30) if device.type == "cuda" else (1024, 2**26)
+    return Ceilings(
+        flops=product_speed(device, dtype, side, repeats),
+        bandwidth=copy_speed(device, size, repeats),
+        precision=str(dtype).removeprefix("torch."),
+        matrix=side,
+        copied=size,
+    )
+
+
+def copy_speed(device: torch.device, size: int, repeats: int) -> float:
+    """Bytes per second; a copied byte counts twice, as read and as written."""
+    source = torch.zeros(size, dtype=torch.uint8, device=device)
+    step = partial(torch.empty_like(source).copy_, source)
+    return 2e3 * size / timed(step, device, repeats=repeats, warm_up=LAUNCHED).ms

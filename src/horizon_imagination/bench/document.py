@@ -1,35 +1,36 @@
-"""What was measured, as one JSON document that grows row by row: a kill loses nothing."""
+"""The results as one JSON document, written after every row, so that a kill loses nothing."""
 
-import datetime
 import json
 import os
 import platform
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import torch
 
-from horizon_imagination.bench.ceilings import Ceilings
+from horizon_imagination.bench.clock import Ceilings
 from horizon_imagination.errors import UsageError
-from horizon_imagination.run.display import clock
-from horizon_imagination.studies.results import provenance, write_text
+from horizon_imagination.files import write_text
+from horizon_imagination.provenance import provenance
+from horizon_imagination.schema import checked, read_json
+from horizon_imagination.wording import clock, time_left
 
 FILE = "bench.json"
 Document = dict[str, Any]
-"""Of JSON values: about the machine, `ceilings`, `rows`, `growth`, `failed`."""
+"""JSON values: about the machine, `ceilings`, `rows`, `growth`, `failed`."""
 
 
 def about(device: torch.device, commit: str | None = None) -> Document:
     """The machine, the versions and the date."""
-    made_with: dict[str, str | None] = dict(provenance())
+    made_with = provenance(str(device))
     if commit:
         made_with["commit"] = commit
     return {
         "bench": "horizon",
-        "machine": machine(device),
         "device": device.type,
         "cores": os.cpu_count(),
         "threads": torch.get_num_threads(),
@@ -38,23 +39,11 @@ def about(device: torch.device, commit: str | None = None) -> Document:
         "cuda": torch.version.cuda if device.type == "cuda" else None,
         "system": platform.platform(),
         **made_with,
-        "date": datetime.date.today().isoformat(),
     }
 
 
-def machine(device: torch.device) -> str:
-    """The name of the GPU, or of the processor."""
-    if device.type == "cuda":
-        return torch.cuda.get_device_name(device)
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-        return next(x.split(":")[1].strip() for x in lines if x.startswith("model name"))
-    except (OSError, StopIteration, IndexError):
-        return platform.processor() or platform.machine()
-
-
 class Recorder:
-    """Runs measurements one by one; says, keeps and writes each result at once."""
+    """Runs measurements one by one; prints and writes each result before the next."""
 
     def __init__(self, folder: Path, document: Document) -> None:
         self.folder, self.document = folder, document
@@ -99,24 +88,26 @@ class Recorder:
         if self._done <= 0 or self._expected <= self._done:
             return
         spent = time.monotonic() - self._begin
-        left = spent * (self._expected - self._done) / self._done
+        left = time_left(spent, self._done, self._expected)
         print(f"  {clock(spent)} gone, about {clock(left)} left", file=sys.stderr, flush=True)
+
+
+@dataclass(frozen=True)
+class _Schema:
+    """What every document has; the sheets say what else they miss."""
+
+    bench: Literal["horizon"]
+    rows: tuple[dict, ...]
 
 
 def read(folder: Path) -> Document:
     """A document that was written earlier."""
     path = folder / FILE
     try:
-        document = json.loads(path.read_text(encoding="utf-8"))
-        known = document["bench"] == "horizon" and isinstance(document["rows"], list)
-    except OSError as error:
-        raise UsageError(
-            f"cannot read {path} ({error.strerror}); --redraw expects a folder of horizon bench"
-        ) from error
-    except (ValueError, KeyError, TypeError) as error:
-        raise UsageError(f"{path} is damaged: measure again with horizon bench") from error
-    if not known:
-        raise UsageError(f"{path} is not a document of horizon bench; name another folder")
+        document = read_json(path, dict)
+        checked(document, _Schema, f"{path}: ", extra=True)
+    except UsageError as error:
+        raise UsageError(f"{error}; --redraw expects a folder of horizon bench") from error
     return document
 
 

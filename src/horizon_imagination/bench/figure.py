@@ -4,9 +4,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from horizon_imagination.bench.document import Document
-from horizon_imagination.bench.growth import SWEEPS
+from horizon_imagination.bench.plan import SWEEPS
 from horizon_imagination.bench.sheets import fitted_ms
-from horizon_imagination.report.curves import INK, PALETTE, write_figure
+from horizon_imagination.figures import INK, PALETTE, save_figure, style_axes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -19,7 +19,7 @@ TITLES = {
 }
 
 
-def draw(document: Document, path: Path) -> None:
+def draw_figure(document: Document, path: Path) -> None:
     """Four panels, both axes logarithmic; frames evaluated as a dashed line through one point."""
     from matplotlib.figure import Figure
 
@@ -31,7 +31,7 @@ def draw(document: Document, path: Path) -> None:
         f"Imagination with policy: {document['preset']}, {document['machine']}, {growth['mode']}",
         fontsize=11, color=INK,
     )  # fmt: skip
-    write_figure(figure, path)
+    save_figure(figure, path)
 
 
 def _panel(axes: "Axes", document: Document, sweep: str) -> None:
@@ -65,9 +65,6 @@ def _panel(axes: "Axes", document: Document, sweep: str) -> None:
     axes.set_title(TITLES[sweep], fontsize=10.5, loc="left", color=INK, fontweight="bold")
     axes.set_ylabel("milliseconds", fontsize=8.5, color=INK)
     axes.yaxis.set_major_formatter("{x:g}")
-    axes.tick_params(labelsize=8, colors=INK, length=3)
-    axes.grid(alpha=0.18, color=INK, linewidth=0.6)
+    axes.tick_params(labelsize=8)
+    style_axes(axes)
     axes.legend(fontsize=8, frameon=False, labelcolor=INK)
-    for side, spine in axes.spines.items():
-        spine.set_visible(side in ("left", "bottom"))
-        spine.set_color(INK)

@@ -1,28 +1,157 @@
-"""All of `horizon bench`: ceilings, the stages of an epoch in every mode, growth."""
+"""All of `horizon bench`: peaks of the device, the stages of an epoch in every mode, growth."""
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from contextlib import AbstractContextManager
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
+import numpy as np
 import torch
 
-from horizon_imagination.bench import stages
-from horizon_imagination.bench.ceilings import measure_ceilings
-from horizon_imagination.bench.clock import CAPTURED, IN_A_ROW, LAUNCHED, Memory, timed
-from horizon_imagination.bench.counts import Counts, Work
+from horizon_imagination.agent import Agent
+from horizon_imagination.bench.clock import IN_A_ROW, Memory, captured, measure_ceilings
 from horizon_imagination.bench.document import Document, Recorder
-from horizon_imagination.bench.fit import fit_growth
-from horizon_imagination.bench.growth import Point, sweeps
-from horizon_imagination.bench.plan import Plan, weight, weight_of_mode
-from horizon_imagination.bench.setting import Setting, random_store
+from horizon_imagination.bench.plan import Plan, Point, fit_growth, sweeps, weight, weight_of_mode
 from horizon_imagination.config import Config
-from horizon_imagination.data import Store
-from horizon_imagination.device import uses_bfloat16
-from horizon_imagination.learn.latents import BLOCKS
-from horizon_imagination.run.costs import costs
-from horizon_imagination.run.learners import Learners
+from horizon_imagination.costs import Costs, Work, costs
+from horizon_imagination.data import Replay, Store
+from horizon_imagination.device import autocast, uses_bfloat16
+from horizon_imagination.engine import graph
+from horizon_imagination.engine.dream import Start, imagine_recorded
+from horizon_imagination.imagination import Imagined
+from horizon_imagination.learn.batches import ReplayBatches
+from horizon_imagination.learn.controller import ControllerLoss
+from horizon_imagination.learn.guard import Guard
+from horizon_imagination.learn.latents import BLOCKS, LatentCache
+from horizon_imagination.learn.learners import Learners, make_learners
+from horizon_imagination.schedules import configured_schedule
+from horizon_imagination.streams import Streams
+from horizon_imagination.timing import CAPTURED, LAUNCHED, timed
+
+EPISODE = 128
+
+
+def random_store(folder: Path, config: Config, frames: int, num_actions: int) -> Store:
+    """Episodes of random frames, actions and rewards."""
+    rng = np.random.default_rng(0)
+    shape = (config.env.frame_channels, config.env.size, config.env.size)
+    store = Store.create(folder, shape, num_actions, "random")
+    for row in range(frames):
+        frame = rng.integers(0, 256, shape, dtype=np.uint8)
+        if not store.is_open:
+            store.begin(frame)
+            continue
+        last = row % EPISODE == EPISODE - 1 or row == frames - 1
+        reward = float(rng.normal())
+        store.add(int(rng.integers(num_actions)), reward, False, last, frame)
+    return store
+
+
+class Setting:
+    """Networks, replay, latents and random streams of a config."""
+
+    def __init__(self, config: Config, store: Store, device: torch.device) -> None:
+        self.store, self.device = store, device
+        self.agent = Agent(config, store.action_space, device)
+        self.replay = Replay(store, config.replay)
+        self.latents = LatentCache(store, self.agent.encode, device)
+        self.latents.refresh()
+
+    def learners(self, config: Config, *, tokenizer: bool) -> Learners:
+        """Fresh learners under a config that differs in its imagination alone."""
+        self.agent.config, streams = config, Streams(config.seed, self.device)
+        return make_learners(
+            self.agent,
+            ReplayBatches(self.agent, self.replay, self.latents, streams),
+            streams,
+            Guard(self.store.folder, every=25),
+            frozen=frozenset() if tokenizer else frozenset({"tokenizer"}),
+        )
+
+    def loss(self, learners: Learners, config: Config) -> ControllerLoss:
+        """The controller's loss under a config's imagination, with dice of its own.
+
+        A captured graph and other work must not draw from one generator.
+        """
+        rng = torch.Generator(self.device).manual_seed(config.seed)
+        cfg = config.imagination
+        schedule = configured_schedule(cfg)
+        return replace(learners.controller_loss, imagination=cfg, schedule=schedule, rng=rng)
+
+    def precision(self) -> AbstractContextManager:
+        """The precision context of the networks."""
+        return autocast(self.agent.config.runtime, self.device)
+
+
+Call = Callable[[], Any]
+
+
+def imagination_call(setting: Setting, learners: Learners, config: Config, batch: int) -> Call:
+    """All of imagination with the policy: draws, first action, every window, every action."""
+    loss = setting.loss(learners, config)
+
+    def compute(start: Start) -> tuple[torch.Tensor, torch.Tensor]:
+        with torch.no_grad(), setting.precision():
+            imagined = loss.imagine(start)
+        return imagined.z[-1], imagined.actions[-1]
+
+    return _repeatable(compute, learners.controller.sample(batch), loss, config)
+
+
+def denoiser_call(setting: Setting, learners: Learners, config: Config, batch: int) -> Call:
+    """The same windows with the actions given."""
+    loss = setting.loss(learners, config)
+    start = learners.controller.sample(batch)
+    noise = loss.sample_draws(start).noise
+    actions = torch.zeros(noise.shape[:2], dtype=torch.long, device=noise.device)
+
+    def compute(given: tuple[Start, torch.Tensor, torch.Tensor]) -> torch.Tensor:
+        start, noise, actions = given
+        context, real = start.world_model_context(config.imagination.context)
+        with setting.precision():
+            imagined = imagine_recorded(
+                loss.world, context, actions, noise, loss.schedule, real=real, record=True
+            )
+        return imagined.z[-1]
+
+    return _repeatable(compute, (start, noise, actions), loss, config)
+
+
+def rewards_call(setting: Setting, learners: Learners, config: Config, batch: int) -> Call:
+    """Rewards and ends of trajectories that were imagined before."""
+    loss = setting.loss(learners, config)
+    start = learners.controller.sample(batch)
+    noise = loss.sample_draws(start).noise
+    actions = torch.zeros(noise.shape[:2], dtype=torch.long, device=noise.device)
+
+    def compute(given: tuple[Start, torch.Tensor, torch.Tensor]) -> Any:
+        start, *clean_row = given
+        with setting.precision():
+            return loss.judge(start, Imagined(*clean_row))
+
+    return _repeatable(compute, (start, noise[None], actions[None]), loss, config)
+
+
+def encoding_call(setting: Setting) -> Call:
+    """Encode every frame of the replay, as after a change of the tokenizer."""
+
+    def encode() -> None:
+        setting.latents.forget()
+        setting.latents.refresh()
+
+    return encode
+
+
+def _repeatable(
+    compute: Callable[[Any], Any], batch: Any, loss: ControllerLoss, config: Config
+) -> Call:
+    if graph.wanted(config.runtime.graphs, loss.rng.device):
+        compute = captured(compute, [loss.rng])
+    return lambda: compute(batch)
+
 
 LEARNERS = ("tokenizer", "world_model", "controller")
 
@@ -37,15 +166,15 @@ def measure(plan: Plan, recorder: Recorder, device: torch.device) -> None:
         f"{ceilings.precision}, of a copy {ceilings.bandwidth / 1e9:.4g} GB/s",
         flush=True,
     )
-    counts = Counts(plan.config, costs(plan.config, plan.num_actions), 2 if half else 4)
+    counted = costs(plan.config, plan.num_actions, number=2 if half else 4)
     frames = 256 if device.type != "cuda" else 512 if plan.quick else 2048
     for mode in plan.modes:
-        recorder.expect(weight_of_mode(plan, mode, counts, ceilings, device))
+        recorder.expect(weight_of_mode(plan, mode, counted, ceilings, device))
     with TemporaryDirectory(prefix="horizon-bench-") as folder:
         store = random_store(Path(folder) / "replay", plan.config, frames, plan.num_actions)
         try:
             for mode in plan.modes:
-                Mode(plan, mode, recorder, counts, store, device).measure()
+                Mode(plan, mode, recorder, counted, store, device).measure()
         finally:
             store.close()
 
@@ -57,7 +186,7 @@ class Mode:
     plan: Plan
     mode: str
     recorder: Recorder
-    counts: Counts
+    counted: Costs
     store: Store
     device: torch.device
 
@@ -83,20 +212,20 @@ class Mode:
         found: dict[str, float] = {}
         for learner in (learners.tokenizer, learners.world_model):
             assert learner is not None
-            work = self.counts.learner(learner.name)
+            work = self.counted.learner(learner.name)
             self._keep(found, self.row(learner.name, learner.step, None, work))
         sample = self.store.num_frames
         scale = self.plan.replay_frames / sample
 
         def scaled() -> Document:
-            row = self._timed(stages.encoding(setting), graphs=False)
+            row = self._timed(encoding_call(setting), None)
             return row | {
                 "ms": row["ms"] * scale,
                 "least_ms": row["least_ms"] * scale,
                 "frames": self.plan.replay_frames,
                 "sampled_frames": sample,
                 **self._work(
-                    self.counts.encoding(self.plan.replay_frames, BLOCKS[self.device.type])
+                    self.counted.encoding(self.plan.replay_frames, BLOCKS[self.device.type])
                 ),
             }
 
@@ -108,16 +237,16 @@ class Mode:
         self, setting: Setting, learners: Learners, config: Config, found: dict[str, float]
     ) -> None:
         """The controller's step, its parts, and the epoch that they make."""
-        batch, counts = config.controller.learner.batch_size, self.counts
+        batch, counted = config.controller.learner.batch_size, self.counted
         calls: dict[str, tuple[Callable, Work]] = {
-            "imagination": (stages.imagination, counts.imagination(config, batch)),
-            "denoiser": (stages.denoiser, counts.denoiser(config, batch)),
-            "rewards": (stages.rewards, counts.rewards(config, batch)),
+            "imagination": (imagination_call, counted.imagination(config, batch)),
+            "denoiser": (denoiser_call, counted.denoiser(config, batch)),
+            "rewards": (rewards_call, counted.rewards(config, batch)),
         }
         if config.imagination.engine == "plain":
             del calls["denoiser"]
         step = learners.controller.step
-        self._keep(found, self.row("controller", step, config, counts.controller(config), 2))
+        self._keep(found, self.row("controller", step, config, counted.controller(config), 2))
         for stage, (make, work) in calls.items():
             call = make(setting, learners, config, batch)
             self._keep(found, self.row(stage, call, config, work, int(stage != "rewards")))
@@ -126,16 +255,16 @@ class Mode:
         self.epoch(found, config)
 
     def growth(self, setting: Setting, learners: Learners, config: Config) -> None:
-        """Imagination at every point of the sweeps, and what its time follows."""
+        """Time imagination at every point of the sweeps, and fit the growth."""
         grown: Document = {"mode": self.mode, "points": []}
         self.recorder.document["growth"] = grown
         for point, names in sweeps(config, quick=self.plan.quick).items():
             own = point.config(config)
-            plan, work = self.counts.plan(own), self.counts.imagination(own, point.batch)
+            plan, work = self.counted.plan(own), self.counted.imagination(own, point.batch)
             about = {"stage": "growth", "sweeps": names, **asdict(point)} | {
                 "frames": point.batch * plan.frames,
                 "frame_pairs": point.batch * plan.pairs,
-                "token_pairs": point.batch * plan.pairs * self.counts.tokens**2,
+                "token_pairs": point.batch * plan.pairs * self.counted.tokens**2,
             }
             measured = partial(self._point, setting, learners, own, point, work)
             weighed = weight(self.recorder.ceilings, self.device, work, point.budget)
@@ -155,25 +284,25 @@ class Mode:
     def _point(
         self, setting: Setting, learners: Learners, config: Config, point: Point, work: Work
     ) -> Document:
-        call = stages.imagination(setting, learners, config, point.batch)
-        return self._timed(call, config.runtime.graphs) | self._work(work)
+        call = imagination_call(setting, learners, config, point.batch)
+        return self._timed(call, config) | self._work(work)
 
     def row(
         self, stage: str, call: Callable, config: Config | None, work: Work, parts: int = 1
     ) -> Document | None:
-        """Time a stage; `parts` is how much of an imagination it weighs in the time left."""
+        """Time a stage; `parts` is its weight in the time left, in imaginations."""
         about = {"stage": stage, "mode": self.mode, **_schedule(config)}
         weighed = 0.0
         if config is not None:
-            evaluated = config.controller.learner.batch_size * self.counts.plan(config).frames
+            evaluated = config.controller.learner.batch_size * self.counted.plan(config).frames
             about |= {"frames": evaluated} if stage in ("imagination", "denoiser") else {}
             weighed = parts * weight(
                 self.recorder.ceilings, self.device, work, config.imagination.budget
             )
-        graphs = (config or self.plan.at(self.plan.schedules[0], self.mode)).runtime.graphs
+        runs = config or self.plan.at(self.plan.schedules[0], self.mode)
         return self.recorder.attempt(
             about,
-            lambda: self._timed(call, graphs, steps=stage in LEARNERS) | self._work(work),
+            lambda: self._timed(call, runs, steps=stage in LEARNERS) | self._work(work),
             self.recorder.document["rows"],
             weighed,
         )
@@ -181,7 +310,7 @@ class Mode:
     def difference(
         self, stage: str, found: dict[str, float], config: Config, whole: str, *parts: str
     ) -> None:
-        """A stage that has no call of its own: what is left of another without its parts."""
+        """A stage that cannot be called alone: the time of the whole minus the other parts."""
         if whole in found and all(part in found for part in parts):
             ms = found[whole] - sum(found[part] for part in parts)
             self._derived(stage, config, ms, {"difference": [whole, *parts]})
@@ -200,10 +329,11 @@ class Mode:
         about = {"stage": stage, "mode": self.mode, **_schedule(config)}
         self.recorder.attempt(about, lambda: {"ms": ms, **more}, self.recorder.document["rows"])
 
-    def _timed(self, call: Callable, graphs: bool, *, steps: bool = False) -> Document:
-        """Alone, between two drains; captured steps of a learner also as an epoch takes them."""
+    def _timed(self, call: Callable, config: Config | None, *, steps: bool = False) -> Document:
+        """Time one call with the device idle before and after; captured learner steps also eight
+        back to back. Without a config the call is never captured."""
         memory, repeats = Memory(self.device), self.plan.repeats
-        graphs = graphs and self.device.type == "cuda"
+        graphs = config is not None and graph.wanted(config.runtime.graphs, self.device)
         warm_up = CAPTURED if graphs else LAUNCHED
         found = timed(call, self.device, repeats=repeats, warm_up=warm_up)._asdict()
         if steps and graphs:

@@ -1,4 +1,4 @@
-"""The tables of a document: times beside others', what is left of the device, throughput, growth.
+"""The tables of a document: times beside published ones, share of the peak, throughput, growth.
 
 Everything is read from the document, so that tables can be made anew on another machine.
 """
@@ -6,8 +6,93 @@ Everything is read from the document, so that tables can be made anew on another
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from horizon_imagination.bench import published
 from horizon_imagination.bench.document import Document
+from horizon_imagination.config import Config
+from horizon_imagination.wording import digits
+
+PAPER_SOURCE = "the paper's runtime tables (appendix), RTX 4090"
+RELEASE_SOURCE = "authors' release, measured on an H200 (torch 2.11, TF32, medians of 5 to 8)"
+
+Key = tuple[str, float, int]
+"""Stage, decay horizon, budget."""
+
+SHARED = {"tokenizer": (72.5, 48.0), "world_model": (133.2, 88.0)}
+"""Milliseconds of stages that no schedule changes: paper, release."""
+
+PAPER: dict[tuple[str, int], float] = {
+    ("controller", 16): 1071.0,
+    ("controller", 32): 1871.0,
+    ("imagination", 16): 673.0,
+    ("imagination", 32): 1326.5,
+    ("denoiser", 16): 16 * 34.3,
+    ("denoiser", 32): 32 * 34.3,
+    ("actions", 16): 16 * 6.5,
+    ("actions", 32): 32 * 6.5,
+    ("rewards", 16): 5.18,
+    ("rewards", 32): 5.18,
+    ("update", 16): 1071.0 - 673.0,
+    ("update", 32): 1871.0 - 1326.5,
+    ("epoch", 16): 1e3 * (21.75 + 39.96 + 53.55),
+    ("epoch", 32): 1e3 * (21.75 + 39.96 + 93.55),
+}
+"""Milliseconds by stage and budget: it evaluates every frame at every step, whatever the decay
+horizon. Its imagination includes the reward prediction."""
+
+RELEASE: dict[Key, float] = {
+    ("imagination", 4.0, 16): 497.0,
+    ("imagination", 4.0, 32): 997.0,
+    ("imagination", 1.0, 32): 999.0,
+    ("controller", 4.0, 16): 790.0,
+    ("controller", 4.0, 32): 1534.0,
+    ("epoch", 4.0, 16): 300 * 48.0 + 300 * 88.0 + 50 * 790.0,
+    ("epoch", 4.0, 32): 300 * 48.0 + 300 * 88.0 + 50 * 1534.0,
+}
+"""Milliseconds; an epoch has 300, 300 and 50 steps, and encoding is part of the world model's."""
+
+RELEASE_GIB: dict[Key, float] = {
+    ("imagination", 4.0, 16): 9.6,
+    ("imagination", 4.0, 32): 17.7,
+    ("imagination", 1.0, 32): 17.7,
+    ("controller", 4.0, 16): 10.7,
+    ("controller", 4.0, 32): 18.8,
+}
+SHARED_GIB = {"tokenizer": 3.6, "world_model": 3.6}
+
+PAPER_THROUGHPUT = {16: (23529.4, 1470.6, 46.0), 32: (23529.4, 735.3, 23.0)}
+"""Frame denoisings, frames and 32-frame segments per second, by budget."""
+
+
+def comparable(config: Config, paper: Config) -> bool:
+    """Whether a config has the published networks, batches, lengths and losses."""
+    mine, theirs = config.imagination, paper.imagination
+    same = ("tokenizer", "denoiser", "reward", "world_model", "controller")
+    return (
+        all(getattr(config, name) == getattr(paper, name) for name in same)
+        and (config.env.size, config.env.grey) == (paper.env.size, paper.env.grey)
+        and (mine.horizon, mine.context) == (theirs.horizon, theirs.context)
+    )
+
+
+def paper_ms(stage: str, budget: int | None) -> float | None:
+    """The paper's figure for a stage, if it has one."""
+    if budget is None:
+        return SHARED[stage][0] if stage in SHARED else None
+    return PAPER.get((stage, budget))
+
+
+def release_ms(stage: str, decay_horizon: float | None, budget: int | None) -> float | None:
+    """The release's figure for a stage, if it was measured."""
+    if decay_horizon is None or budget is None:
+        return SHARED[stage][1] if stage in SHARED else None
+    return RELEASE.get((stage, decay_horizon, budget))
+
+
+def release_gib(stage: str, decay_horizon: float | None, budget: int | None) -> float | None:
+    """The release's peak memory in a stage, if it was measured."""
+    if decay_horizon is None or budget is None:
+        return SHARED_GIB.get(stage)
+    return RELEASE_GIB.get((stage, decay_horizon, budget))
+
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -74,18 +159,18 @@ def times(document: Document) -> Sheet:
     for stage, schedule, rows in _grouped(document):
         line = [_label(stage, schedule, rows[0]), *(_ms(rows[m]) for m in range(len(modes)))]
         ms = [row["ms"] if row else None for row in rows]
-        line += [number(_over(ms[1], ms[0]))] if ratio else []
+        line += [digits(_over(ms[1], ms[0]))] if ratio else []
         decay, budget = schedule or (None, None)
         if beside:
-            release = published.release_ms(stage, decay, budget)
-            line += [number(published.paper_ms(stage, budget)), number(release)]
-            line += [number(_over(release, ms[0]))]
+            release = release_ms(stage, decay, budget)
+            line += [digits(paper_ms(stage, budget)), digits(release)]
+            line += [digits(_over(release, ms[0]))]
         if memory:
-            line.append(number((rows[0] or {}).get("peak_gib")))
-            line += [number(published.release_gib(stage, decay, budget))] if beside else []
+            line.append(digits((rows[0] or {}).get("peak_gib")))
+            line += [digits(release_gib(stage, decay, budget))] if beside else []
         lines.append(line)
     header = ["stage (schedule: decay horizon, budget)", *(f"{m} ms" for m in modes)]
-    sources = f"Paper: {published.PAPER_SOURCE}. Release: {published.RELEASE_SOURCE}."
+    sources = f"Paper: {PAPER_SOURCE}. Release: {RELEASE_SOURCE}."
     return Sheet(
         f"{document['machine']}: milliseconds, medians",
         [*header, *ratio, *others, *memory],
@@ -99,7 +184,7 @@ def times(document: Document) -> Sheet:
 
 
 def remaining(document: Document) -> Sheet:
-    """What each stage gets out of the device, in the first mode."""
+    """Share of the measured peaks that each stage reaches, in the first mode."""
     peak = document.get("ceilings")
     if peak is None:
         return Sheet("What is left", [], [])
@@ -114,19 +199,19 @@ def remaining(document: Document) -> Sheet:
         lines.append(
             [
                 _label(stage, schedule, row),
-                number(row["ms"]),
-                number(row["flops"] / scale),
-                number(speed / scale),
+                digits(row["ms"]),
+                digits(row["flops"] / scale),
+                digits(speed / scale),
                 f"{speed / peak['flops']:.1%}",
-                number(row["bytes"] / bytes_scale),
-                number(flow / 1e9),
+                digits(row["bytes"] / bytes_scale),
+                digits(flow / 1e9),
                 f"{flow / peak['bandwidth']:.1%}",
-                number(row["floor_ms"]),
+                digits(row["floor_ms"]),
             ]
         )
     return Sheet(
-        f"What is left ({document['modes'][0]}): peak {number(peak['flops'] / scale)} {unit}/s in "
-        f"{peak['precision']}, copy {number(peak['bandwidth'] / 1e9)} GB/s",
+        f"What is left ({document['modes'][0]}): peak {digits(peak['flops'] / scale)} {unit}/s in "
+        f"{peak['precision']}, copy {digits(peak['bandwidth'] / 1e9)} GB/s",
         ["stage", "ms", unit, f"{unit}/s", "of peak", size, "GB/s", "of copy", "floor ms"],
         lines,
         [
@@ -149,11 +234,11 @@ def throughput(document: Document) -> Sheet:
             evaluated = 1e3 * row["frames"] / row["ms"]
             figures = (frames * schedule[1], evaluated, frames, frames / 32)
             name = f"({schedule[0]:g}, {schedule[1]}), {mode}"
-            lines.append([name, *(number(x) for x in figures)])
-        if document["comparable"] and schedule[1] in published.PAPER_THROUGHPUT:
-            per_step, frames, segments = published.PAPER_THROUGHPUT[schedule[1]]
+            lines.append([name, *(digits(x) for x in figures)])
+        if document["comparable"] and schedule[1] in PAPER_THROUGHPUT:
+            per_step, frames, segments = PAPER_THROUGHPUT[schedule[1]]
             paper = (per_step, per_step, frames, segments)
-            lines.append([f"budget {schedule[1]}, paper, RTX 4090", *(number(x) for x in paper)])
+            lines.append([f"budget {schedule[1]}, paper, RTX 4090", *(digits(x) for x in paper)])
     header = ["imagination with policy", "frame denoisings/s", "evaluated/s", "frames/s"]
     note = "A frame denoising is one frame at one step of the budget, as the paper counts; "
     note += "evaluated are those for which the denoiser really ran."
@@ -161,7 +246,7 @@ def throughput(document: Document) -> Sheet:
 
 
 def growth(document: Document) -> Sheet:
-    """The points of the sweeps, and what the time follows."""
+    """The points of the sweeps, and the fit of the growth."""
     grown = document["growth"]
     fit, lines = grown.get("fit"), []
     for x in grown["points"]:
@@ -170,23 +255,23 @@ def growth(document: Document) -> Sheet:
             ratio = f"{x['ms'] / fitted_ms(fit, x):.2f}"
         where = f"H {x['horizon']}, B {x['budget']}, nu {x['decay_horizon']:g}, batch {x['batch']}"
         counts = (f"{x['frames']:,}", f"{x['token_pairs']:,}")
-        per_frame = number(1e3 * x["ms"] / x["frames"])
-        lines.append([where, number(x["ms"]), *counts, per_frame, ratio])
+        per_frame = digits(1e3 * x["ms"] / x["frames"])
+        lines.append([where, digits(x["ms"]), *counts, per_frame, ratio])
     header = ["imagination", "ms", "frames", "token pairs", "us a frame", "measured / fitted"]
     notes = [verdict(fit)] if fit else []
     return Sheet(f"Growth ({grown['mode']})", header, lines, notes)
 
 
 def fitted_ms(fit: Document, point: Document) -> float:
-    """What frames and pairs account for at a point."""
+    """The fitted time of a point."""
     return fit["frame_ms"] * point["frames"] + fit["pair_ms"] * point["frame_pairs"]
 
 
 def verdict(fit: Document) -> str:
     """How the time grows along the horizon, in a sentence."""
     return (
-        f"Along the horizon, time = {number(1e3 * fit['frame_ms'])} us x frames + "
-        f"{number(1e6 * fit['pair_ms'])} ns x pairs of frames; log-log slope of the time over the "
+        f"Along the horizon, time = {digits(1e3 * fit['frame_ms'])} us x frames + "
+        f"{digits(1e6 * fit['pair_ms'])} ns x pairs of frames; log-log slope of the time over the "
         f"horizon {fit['slope']:.2f}, of the time per evaluated frame {fit['frame_slope']:.2f}; "
         f"measured over fitted at the longest horizon {fit['ratios'][-1]:.2f}: growth is "
         + ("no faster" if fit["explained"] else "FASTER")
@@ -228,21 +313,8 @@ def _has_memory(document: Document) -> bool:
 
 
 def _ms(row: Document | None) -> str:
-    return number(row["ms"]) if row else "-"
+    return digits(row["ms"]) if row else "-"
 
 
 def _over(a: float | None, b: float | None) -> float | None:
     return None if a is None or not b else a / b
-
-
-def number(value: float | None) -> str:
-    """Three digits or all before the point.
-
-    >>> [number(x) for x in (0.01234, 3.14159, 42.123, 1234.5, 0, None)]
-    ['0.0123', '3.14', '42.1', '1,234', '0', '-']
-    """
-    if not value:
-        return "-" if value is None else "0"
-    if abs(value) >= 999.5:
-        return f"{value:,.0f}"
-    return f"{value:#.3g}".rstrip(".")

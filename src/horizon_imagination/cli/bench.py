@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
 
-from horizon_imagination.cli.parse import parse
-from horizon_imagination.cli.train import expand, from_preset
+from horizon_imagination.cli.parse import parse_with_preset
 from horizon_imagination.config import Config
-from horizon_imagination.errors import UsageError, as_usage_error
+from horizon_imagination.errors import UsageError, as_usage_error, unusable
 
 if TYPE_CHECKING:
     import torch
@@ -39,7 +38,7 @@ class Arguments:
     """Decay horizon and budget of each, such as 4,16 4,32 1,32 (the default of the preset paper;
     of others, their own)."""
     batch: int | None = None
-    """Trajectories imagined at once; the preset's if not given."""
+    """Batch of imagined trajectories; the preset's if not given."""
     modes: tuple[Literal["plain", "fast", "given"], ...] = ()
     """What to measure; given is the --runtime flags as they are. By default fast and plain on a
     GPU, plain elsewhere."""
@@ -66,17 +65,17 @@ class Arguments:
 
 def main(argv: list[str]) -> int | None:
     """Measure, or redraw; the last line of stdout is the whole document as JSON."""
-    argv = expand(argv)
-    args = parse(Arguments, argv, prog="horizon bench", default=from_preset(Arguments(), argv))
-    from horizon_imagination.bench.document import Recorder, read
-    from horizon_imagination.studies.results import output_folder
+    args = parse_with_preset(Arguments, argv, prog="horizon bench")
+    from horizon_imagination.bench.document import FILE, Recorder, read
+    from horizon_imagination.files import output_folder
 
     if args.redraw is not None:
         document = read(args.redraw)
         if args.commit:
             document["commit"] = args.commit
-        recorder = Recorder(output_folder(args.out or args.redraw), document)
-        return _finish(recorder, args.append)
+        with unusable(args.redraw / FILE):
+            recorder = Recorder(output_folder(args.out or args.redraw), document)
+            return _finish(recorder, args.append)
     plan, device = _plan(args)
     folder = output_folder(args.out or Path("runs/bench"))
     return _finish(_measure(args, plan, device, folder), args.append)
@@ -139,7 +138,7 @@ def _measure(args: Arguments, plan: "Plan", device: "torch.device", folder: Path
 
     from horizon_imagination.bench.document import Recorder, about
     from horizon_imagination.bench.measure import measure
-    from horizon_imagination.bench.published import comparable
+    from horizon_imagination.bench.sheets import comparable
     from horizon_imagination.presets import PRESETS
 
     if plan.config.runtime.threads:
@@ -170,7 +169,7 @@ def _finish(recorder: "Recorder", append_to: Path | None) -> int:
 
     from horizon_imagination.bench.document import append
     from horizon_imagination.bench.sheets import sheets
-    from horizon_imagination.studies.results import write_text
+    from horizon_imagination.files import write_text
 
     document, folder = recorder.document, recorder.folder
     console = Console() if sys.stdout.isatty() else Console(width=WIDTH)
@@ -196,10 +195,10 @@ def _finish(recorder: "Recorder", append_to: Path | None) -> int:
 
 
 def _draw(document: dict[str, Any], folder: Path) -> None:
-    from horizon_imagination.bench.figure import draw
+    from horizon_imagination.bench.figure import draw_figure
 
     try:
-        draw(document, folder / "cost.png")
+        draw_figure(document, folder / "cost.png")
     except ImportError:
         print(
             f"no matplotlib here: draw elsewhere with horizon bench --redraw {folder}",

@@ -1,63 +1,129 @@
 """`horizon evaluate RUN`: play episodes with a stated protocol and say how good the agent is."""
 
-from dataclasses import dataclass, field, replace
+import json
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import tyro
 
-from horizon_imagination.cli.parse import parse
-from horizon_imagination.cli.train import expand
+from horizon_imagination.cli.parse import parse_with_run_defaults
 from horizon_imagination.config import EnvConfig
+from horizon_imagination.errors import UsageError
+from horizon_imagination.files import output_file, write_json
+
+FILM_HEIGHT = 256
+"""Films are at least this high; their pixels are enlarged by a whole number."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Arguments:
-    """Evaluate the agent of a run (its best snapshot, else its latest) and store every episode."""
+    """Evaluate the agent of a run (its best snapshot, else its latest) and store every episode.
 
-    run: tyro.conf.Positional[Path]
+    With --random actions are random: the baseline of the run's environment, or of --env.
+    """
+
+    run: tyro.conf.Positional[Path | None] = None
     """Folder of a run, or of one of its snapshots."""
+    random: bool = False
+    """Play at random instead of with the agent."""
     episodes: int = 100
     """Episodes to play."""
     seed: int = 0
     """Seed of episodes and actions."""
     greedy: bool = False
     """Take the most probable action instead of sampling."""
-    envs: int = 16
-    """Episodes played at once."""
+    parallel: int = 16
+    """Episodes played concurrently; with --env.isolation process on as many cores."""
+    out: Path | None = None
+    """File for the results; by default in evaluations/ of the run (random play: baselines/)."""
+    json: bool = False
+    """Print the results as one JSON object."""
     video: Path | None = None
-    """Also write the first episode as a film."""
+    """Also write a film of the first episode."""
+    video_episodes: int = 1
+    """Episodes in the film, one after the other."""
     device: str = "auto"
-    """Where the networks run."""
-    env: EnvConfig = field(default_factory=EnvConfig)
+    """cuda, cuda:N, mps, cpu, or auto for the best one available."""
+    trust: bool = False
+    """Import the environment that the run's own files name as `module:Name`."""
+    env: EnvConfig = field(default_factory=lambda: EnvConfig(id=""))
 
 
 def main(argv: list[str]) -> int | None:
-    """Play, write evaluations/….json into the run, and print it."""
-    argv = ["--device" if x == "--runtime.device" else x for x in expand(argv)]
-    args = parse(Arguments, argv, prog="horizon evaluate")
+    """Play, store every episode, and print what they say."""
+    args = parse_with_run_defaults(
+        Arguments, argv, prog="horizon evaluate", run="run", section="env"
+    )
+    _check(args)
     from horizon_imagination.agent import Agent
     from horizon_imagination.evaluate import Protocol, evaluate
-    from horizon_imagination.run.evaluation import check_fits, told, write_evaluation
+    from horizon_imagination.run.evaluation import (
+        check_protocol,
+        evaluation,
+        evaluation_file,
+        told,
+    )
     from horizon_imagination.run.progress import counted
     from horizon_imagination.snapshots import agent_folder
 
-    snapshot = agent_folder(args.run)
-    agent = Agent.load(snapshot, args.device)
-    # Parsed once more: what no flag names is as in training.
-    default = replace(args, env=agent.config.env)
-    env = parse(Arguments, argv, prog="horizon evaluate", default=default).env
-    protocol = Protocol(env, args.episodes, args.seed, args.greedy, args.envs)
-    check_fits(agent, protocol)
-    print("\n".join(protocol.lines()))
-    film = [] if args.video is not None else None
+    snapshot = None if args.random or args.run is None else agent_folder(args.run)
+    agent = None if snapshot is None else Agent.load(snapshot, args.device)
+    protocol = Protocol(args.env, args.episodes, args.seed, args.greedy, args.parallel)
+    check_protocol(agent, protocol)
+    path = args.out or (evaluation_file(args.run, snapshot, protocol) if args.run else None)
+    for file, flag in ((path, "--out"), (args.video, "--video")):
+        if file is not None:
+            output_file(file, flag)  # better now than after an hour of play
+    if not args.json:
+        print("\n".join(protocol.lines() if agent else _at_random(protocol.lines())))
+    films: list[list] = [[] for _ in range(args.video_episodes)] if args.video else []
     with counted("episodes", args.episodes) as on_steps:
-        played = evaluate(agent, protocol, frames_of_first=film, on_steps=on_steps)
-    path, content = write_evaluation(args.run, snapshot, protocol, played, str(agent.device))
-    print("\n".join(told(content)))
-    print(f"every episode: {path}")
-    if film is not None and args.video is not None:
-        from horizon_imagination.report.video import write_video
-
-        write_video(args.video, film, fps=15.0)
-        print(f"film of the first one: {args.video}")
+        played = evaluate(agent, protocol, films=films, on_steps=on_steps)
+    content = evaluation(snapshot, protocol, played, str(agent.device) if agent else "cpu")
+    # Said before it is stored: what was played is not lost if the disk is full by now.
+    as_json = json.dumps(content | {"file": str(path) if path else None})
+    print(as_json if args.json else "\n".join(told(content)), flush=True)
+    stored = [] if path else ["not stored: name a file with --out"]
+    if path is not None:
+        write_json(path, content)
+        stored.append(f"every episode: {path}")
+    if args.video is not None:
+        _write_film(args.video, films)
+        stored.append(f"film: {args.video}")
+    if not args.json:
+        print("\n".join(stored))
     return 0
+
+
+def _check(args: Arguments) -> None:
+    if args.run is None and not args.random:
+        raise UsageError("name a run (horizon evaluate RUN), or --random --env ID for random play")
+    if not args.env.id:
+        raise UsageError("say which world to play: --env ID, or RUN for the run's own")
+    if args.random and args.greedy:
+        raise UsageError("--random and --greedy exclude each other: name one")
+    if not 1 <= args.video_episodes <= max(args.episodes, 1):
+        raise UsageError(f"--video-episodes is {args.video_episodes}: expected 1 to --episodes")
+
+
+def _at_random(lines: list[str]) -> list[str]:
+    return ["actions: random" if line.startswith("actions:") else line for line in lines]
+
+
+def _write_film(path: Path, films: list[list]) -> None:
+    """The episodes one after the other, at a size that people can watch."""
+    import torch
+    from einops import rearrange, repeat
+
+    from horizon_imagination.metrics.image_quality import in_colour
+    from horizon_imagination.report.draw import write_video
+
+    pause = 8
+    frames = []
+    for film in films:
+        frames += [frames[-1]] * pause if frames else []
+        for frame in film:
+            seen = in_colour(torch.from_numpy(rearrange(frame, "h w c -> c h w"))).numpy()
+            scale = -(-FILM_HEIGHT // seen.shape[1])
+            frames.append(repeat(seen, "c h w -> (h tall) (w wide) c", tall=scale, wide=scale))
+    write_video(path, frames, fps=15.0)

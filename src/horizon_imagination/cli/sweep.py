@@ -1,19 +1,18 @@
 """`horizon sweep`: the runs of a suite, on this machine or on a Ray cluster, again until done."""
 
 import dataclasses
-import difflib
-import json
 import signal
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 
 import tyro
 from tyro.conf import Positional
 
+from horizon_imagination import schema
 from horizon_imagination.cli.parse import parse
-from horizon_imagination.errors import UsageError
+from horizon_imagination.errors import UsageError, did_you_mean
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,12 +23,12 @@ class Arguments:
     """
 
     suite: Positional[str] = ""
-    """A built-in suite (--list shows them) or a .json or .toml file; or describe it with --env."""
-    env: tuple[str, ...] = ()
-    """Without a suite: the worlds."""
+    """A built-in suite (see --list) or a .json or .toml file; or describe one with --envs."""
+    envs: tuple[str, ...] = ()
+    """Without a suite: the environments."""
     preset: str = "demo"
     """Without a suite: the config of all runs."""
-    setting: Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME:FIELD=VALUE,...")] = ()
+    settings: Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME:FIELD=VALUE,...")] = ()
     """Without a suite: what is compared, such as short:imagination.budget=4"""
     seeds: int | None = None
     """How many seeds, from 0 on; a suite has its own number."""
@@ -45,6 +44,8 @@ class Arguments:
     """CPU threads of a run; the cores divided by the runs at a time (on Ray: 1)."""
     retries: int = 2
     """How often a run is tried again."""
+    trust: bool = False
+    """Import the environments that a suite's file names as `module:Name`."""
     dry_run: bool = False
     """Print the runs, estimated hours and disk, and stop."""
     list: bool = False
@@ -60,6 +61,8 @@ def main(argv: list[str]) -> int | None:
         width = max(map(len, BUILT_IN))
         print("\n".join(f"{name:<{width}}  {text}" for name, (text, _) in BUILT_IN.items()))
         return 0
+    from horizon_imagination.config import UntrustedId
+    from horizon_imagination.envs.trust import check_trusted
     from horizon_imagination.run.folder import claimed
     from horizon_imagination.scale.execute import make_tasks
     from horizon_imagination.scale.suite import describe, runs_of
@@ -69,6 +72,9 @@ def main(argv: list[str]) -> int | None:
             raise UsageError(f"--{name} must not be negative")
     suite = _suite(args)
     runs, folder = runs_of(suite), args.out or Path("runs") / suite.name
+    if args.suite and not args.trust:
+        for run in runs:
+            check_trusted(replace(run.config.env, id=UntrustedId(run.env)))
     if args.dry_run:
         from horizon_imagination.scale.estimate import plan
 
@@ -87,10 +93,12 @@ def main(argv: list[str]) -> int | None:
 
 
 def _execute(args: Arguments, tasks: list, pool: Any, folder: Path) -> int:
+    from horizon_imagination.run.signals import RESUME
     from horizon_imagination.scale.execute import execute
     from horizon_imagination.scale.table import SuiteTable
 
-    signal.signal(signal.SIGTERM, _interrupt)
+    for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1):
+        signal.signal(number, _interrupt)
     try:
         with SuiteTable(pool.slots) as table:
             execute(tasks, pool, retries=args.retries, watch=table)
@@ -99,7 +107,7 @@ def _execute(args: Arguments, tasks: list, pool: Any, folder: Path) -> int:
             "horizon: interrupted; the same command goes on where the runs were saved",
             file=sys.stderr,
         )
-        return 130
+        return RESUME
     failed = [task for task in tasks if task.state == "failed"]
     for task in failed:
         print(f"horizon: {task.run.name} failed: {task.reason} (see {task.log})", file=sys.stderr)
@@ -111,20 +119,19 @@ def _suite(args: Arguments) -> Any:
     from horizon_imagination.scale.builtin import BUILT_IN
     from horizon_imagination.scale.suite import from_plain, read_file
 
-    if bool(args.suite) == bool(args.env):
+    if bool(args.suite) == bool(args.envs):
         raise UsageError(
             "name a suite (horizon sweep control-demo; --list shows them), or describe one with "
-            "--env, --preset, --setting and --seeds"
+            "--envs, --preset, --settings and --seeds"
         )
-    if args.env:
+    if args.envs:
         return from_plain(_described(args), "the command line")
     if args.suite in BUILT_IN:
         found = BUILT_IN[args.suite][1]
     elif Path(args.suite).suffix:
         found = read_file(Path(args.suite))
     else:
-        close = difflib.get_close_matches(args.suite, BUILT_IN, n=1)
-        hint = f"did you mean '{close[0]}'?" if close else f"there are {', '.join(BUILT_IN)}"
+        hint = did_you_mean(args.suite, BUILT_IN)
         raise UsageError(f"unknown suite '{args.suite}'; {hint} (or name a .json or .toml file)")
     if args.seeds is None:
         return found
@@ -132,10 +139,10 @@ def _suite(args: Arguments) -> Any:
 
 
 def _described(args: Arguments) -> dict[str, Any]:
-    settings = [_setting(text) for text in args.setting] or [{"name": args.preset}]
+    settings = [_setting(text) for text in args.settings] or [{"name": args.preset}]
     return {
         "name": args.out.name if args.out else "sweep",
-        "worlds": [{"env": env, "preset": args.preset} for env in args.env],
+        "worlds": [{"env": env, "preset": args.preset} for env in args.envs],
         "settings": settings,
         "seeds": args.seeds if args.seeds is not None else 1,
     }
@@ -147,10 +154,10 @@ def _setting(text: str) -> dict[str, Any]:
     for part in filter(None, rest.split(",")):
         field, equals, value = part.partition("=")
         if not equals:
-            raise UsageError(f"--setting {text}: expected NAME:FIELD=VALUE,FIELD=VALUE")
+            raise UsageError(f"--settings {text}: expected NAME:FIELD=VALUE,FIELD=VALUE")
         try:
-            override[field] = json.loads(value)
-        except ValueError:
+            override[field] = schema.parse(value, field)
+        except UsageError:
             override[field] = None if value == "None" else value
     return {"name": name, "override": override}
 

@@ -1,29 +1,23 @@
-"""`horizon train`: train an agent online, on stored data, or from another run's networks."""
+"""`horizon train`: train an agent online, on stored data, or from another run's networks.
 
-import dataclasses
-import difflib
-import signal
-import sys
-from dataclasses import dataclass, field
+`horizon presets` lists the configs that it can start from.
+"""
+
+import json
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
-from horizon_imagination.cli.parse import parse
+from horizon_imagination.cli.parse import Named, from_preset, named, parse, preset
 from horizon_imagination.config import Config
+from horizon_imagination.config_json import to_json
 from horizon_imagination.errors import UsageError
 from horizon_imagination.presets import PRESETS
 
-A = TypeVar("A", bound=Any)
-"""The arguments of a command that has a preset and a config."""
-SHORT = {
-    "--env": "--env.id",
-    "--pixels": "--env.pixels",
-    "--device": "--runtime.device",
-    "--precision": "--runtime.precision",
-}
-"""Short names of flags that are wanted often."""
+if TYPE_CHECKING:
+    from horizon_imagination.run.callbacks import Callback
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,17 +33,21 @@ class Arguments:
     out: Path | None = None
     """Folder of the run; runs/PRESET-ENV-SEED if not given."""
     offline: Path | None = None
-    """Train on this dataset: tokenizer, then world model, then controller (see --offline.*)."""
+    """Train on this dataset: tokenizer, then world model, then controller (see --offline.*). The
+    environment is the dataset's own where no flag says otherwise."""
     init_from: Path | None = None
-    """Begin with the tokenizer and the denoiser of this run."""
+    """Start with the tokenizer and the denoiser of this run."""
     freeze: str = ""
-    """Of these, the ones that stay as they are: tokenizer, denoiser, or both with a comma."""
+    """Networks of --init-from that are not trained: tokenizer, denoiser, or tokenizer,denoiser."""
     gpus: int = 0
-    """Train this one run on so many GPUs; as many as the smallest micro-batch has samples."""
+    """Train this run on this many GPUs; at most as many as the smallest micro-batch has samples."""
     processes: int = 0
-    """The same on the CPU, in so many processes."""
+    """Train this run on the CPU in this many processes."""
+    trust: bool = False
+    """Import the environment that the run's own files name as `module:Name`; one that is typed
+    with --env needs no trust."""
     dry_run: bool = False
-    """Print what the run needs and stop."""
+    """Print estimated time, memory and disk, and stop."""
     wandb: str | None = None
     """Also log to this wandb project."""
     config: Annotated[Config, tyro.conf.arg(name="")] = field(default_factory=Config)
@@ -57,30 +55,45 @@ class Arguments:
 
 def main(argv: list[str]) -> int | None:
     """Train."""
-    signal.signal(signal.SIGTERM, _interrupt)
+    flags = named(argv, Arguments, "horizon train")
+    args = parse(Arguments, argv, prog="horizon train", default=_default(flags))
+    config = args.config
+    if args.trust and (args.offline is None or _resumes(flags)):  # a dataset never decides
+        config = replace(config, env=config.env.trusted())
+    from horizon_imagination.run.folder import default_folder
+    from horizon_imagination.run.signals import preempt_signal
     from horizon_imagination.run.start import Request, train
     from horizon_imagination.scale.distributed import is_rank, launch, run_rank
 
-    argv = expand(argv)
-    args = parse(Arguments, argv, prog="horizon train", default=_default(argv))
-    out = args.out or default_folder(args.preset, args.config)
+    out = args.out or default_folder(args.preset, config)
     if args.freeze and args.init_from is None:
         raise UsageError("--freeze needs --init-from RUN: there is nothing learned to keep")
     count = _processes(args)
     request = Request(
         preset=args.preset,
-        config=args.config,
+        config=config,
         folder=out,
         offline=args.offline,
-        keep_env=flag(argv, "--env.id") is not None or _resumes(argv),
         init_from=args.init_from,
         freeze=args.freeze,
         dry_run=args.dry_run,
         wandb=args.wandb,
     )
+    callbacks = _strip_writer(args.config)
     if is_rank():
-        return run_rank(request)
-    return launch(argv, count) if count > 1 and not args.dry_run else train(request)
+        return run_rank(request, callbacks)
+    if count == 1 or args.dry_run:
+        return train(request, callbacks)
+    return launch(argv, count, preempt_signal(config.runtime.preempt_signal))
+
+
+def _strip_writer(config: Config) -> list["Callback"]:
+    """What writes film strips during training, where they are asked for."""
+    if not config.training.strips_every:
+        return []
+    from horizon_imagination.report.pictures import StripWriter
+
+    return [StripWriter()]
 
 
 def _processes(args: Arguments) -> int:
@@ -102,85 +115,53 @@ def _processes(args: Arguments) -> int:
     return count
 
 
-def expand(argv: list[str]) -> list[str]:
-    """Short names as the full ones.
+def _default(flags: Named) -> Arguments:
+    """What flags change: the preset that is named, or the config of the run that is there.
 
-    >>> expand(["--env", "fog", "--device=cpu"])
-    ['--env.id', 'fog', '--runtime.device=cpu']
+    With --offline the environment is the dataset's own.
     """
-    full = []
-    for word in argv:
-        name, equals, value = word.partition("=")
-        full.append(SHORT.get(name, name) + equals + value)
-    return full
-
-
-def preset(name: str) -> Config:
-    """The config of a preset; an unknown one names its nearest neighbour."""
-    if name not in PRESETS:
-        close = difflib.get_close_matches(name, PRESETS, n=1)
-        hint = f"did you mean '{close[0]}'?" if close else f"there are {', '.join(PRESETS)}"
-        raise UsageError(f"unknown preset '{name}'; {hint} (horizon presets lists them)")
-    return PRESETS[name][1]
-
-
-def default_folder(name: str, config: Config) -> Path:
-    """runs/PRESET-ENV-SEED.
-
-    >>> default_folder("paper", PRESETS["paper"][1]).as_posix()
-    'runs/paper-Boxing-0'
-    """
-    env = config.env.id.removeprefix("ALE/").removesuffix("-v5")
-    plain = "".join(x if x.isalnum() or x in "-_." else "-" for x in env)
-    return Path("runs") / f"{name}-{plain}-{config.seed}"
-
-
-def flag(argv: list[str], name: str) -> str | None:
-    """The value of a flag, before anything is parsed.
-
-    >>> flag(["--preset=demo", "--out", "x"], "--out")
-    'x'
-    """
-    for word, following in zip(argv, [*argv[1:], ""], strict=True):
-        if word == name:
-            return following
-        if word.startswith(f"{name}="):
-            return word.partition("=")[2]
-    return None
-
-
-def _default(argv: list[str]) -> Arguments:
-    """What flags change: the preset that is named, or the config of the run that is there."""
     from horizon_imagination.run.folder import read_config, read_launch
 
-    out = flag(argv, "--out")
-    if out and _resumes(argv):
-        launch = read_launch(Path(out))
-        return Arguments(
-            preset=launch.preset,
-            offline=Path(launch.offline) if launch.offline else None,
-            init_from=Path(launch.init_from) if launch.init_from else None,
-            freeze=",".join(launch.freeze),
-            config=read_config(Path(out)),
-        )
-    return from_preset(Arguments(), argv)
+    if flags.out is None or not _resumes(flags):
+        begin = from_preset(Arguments(), flags)
+        if flags.offline is None:
+            return begin
+        from horizon_imagination.run.sources import dataset_env
+
+        env = dataset_env(flags.offline, begin.config.env)
+        return replace(begin, config=replace(begin.config, env=env))
+    launch = read_launch(flags.out)
+    return Arguments(
+        preset=launch.preset,
+        offline=Path(launch.offline) if launch.offline else None,
+        init_from=Path(launch.init_from) if launch.init_from else None,
+        freeze=",".join(launch.freeze),
+        config=read_config(flags.out),
+    )
 
 
-def from_preset(chosen: A, argv: list[str]) -> A:
-    """The arguments of a command with the preset that is named, or its own one, as the config."""
-    name = flag(argv, "--preset") or chosen.preset
-    return dataclasses.replace(chosen, preset=name, config=preset(name))
-
-
-def _resumes(argv: list[str]) -> bool:
+def _resumes(flags: Named) -> bool:
     """Whether a run is named that is there, and no preset: then its own config counts."""
     from horizon_imagination.run.folder import is_run
 
-    out = flag(argv, "--out")
-    return flag(argv, "--preset") is None and bool(out) and is_run(Path(out or ""))
+    return flags.preset is None and flags.out is not None and is_run(flags.out)
 
 
-def _interrupt(number: int, frame: object) -> None:
-    """A request to end is treated like Ctrl-C."""
-    print("horizon: asked to end", file=sys.stderr)
-    raise KeyboardInterrupt
+@dataclass(frozen=True, kw_only=True)
+class PresetsArguments:
+    """List the presets, or print one in full."""
+
+    show: str | None = None
+    """Print every field of this preset as JSON."""
+
+
+def presets_main(argv: list[str]) -> int | None:
+    """Run `horizon presets`."""
+    args = parse(PresetsArguments, argv, prog="horizon presets")
+    if args.show is not None:
+        print(json.dumps(to_json(preset(args.show)), indent=1))
+        return 0
+    width = max(map(len, PRESETS))
+    for name, (summary, config) in PRESETS.items():
+        print(f"{name:<{width}}  {config.env.id:<14} {summary}")
+    return 0

@@ -1,8 +1,8 @@
-"""`horizon weights get NAME [--from FILE]` and `horizon weights list`."""
+"""`horizon weights`: get and list the weights of pretrained networks."""
 
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,19 +11,14 @@ from typing import Annotated, Literal
 import tyro
 
 from horizon_imagination.cli.parse import parse
-from horizon_imagination.errors import UsageError
-from horizon_imagination.models.weights import (
-    SOURCES,
-    cache_folder,
-    install,
-    is_installed,
-    weights_path,
-)
-from horizon_imagination.models.weights.cache import Progress
+from horizon_imagination.wording import size
+
+OnBytes = Callable[[int, int | None], None]
+"""Told how many bytes have arrived, and of how many where that is known."""
 
 
 @dataclass(frozen=True)
-class GetArgs:
+class GetArguments:
     """Get the weights of a pretrained network, convert them and keep them in the cache."""
 
     name: tyro.conf.Positional[Literal["i3d", "vgg16", "vgg19"]]
@@ -34,45 +29,40 @@ class GetArgs:
 
 
 @dataclass(frozen=True)
-class ListArgs:
+class ListArguments:
     """List the networks, their sources and whether they are in the cache."""
 
 
-def main(argv: list[str]) -> int | None:
-    """Dispatch on the first word."""
-    match argv:
-        case ["get", *rest]:
-            get(parse(GetArgs, rest, prog="horizon weights get"))
-        case ["list", *rest]:
-            parse(ListArgs, rest, prog="horizon weights list")
-            show()
-        case ["-h" | "--help"]:
-            print(__doc__)
-        case _:
-            asked = f"{argv[0]!r} is no action of 'horizon weights'" if argv else "say what to do"
-            raise UsageError(f"{asked}: use 'get NAME' or 'list'; see 'horizon weights --help'")
-    return None
+def get_main(argv: list[str]) -> int | None:
+    """Run `horizon weights get`: install one network's weights and say where they are."""
+    args = parse(GetArguments, argv, prog="horizon weights get")
+    from horizon_imagination.pretrained import SOURCES, install
 
-
-def get(args: GetArgs) -> None:
-    """Install one network's weights and say where they are."""
     with progress_display(args.name) as progress:
         place = install(args.name, args.from_, progress)
-    print(f"{args.name}: {place} ({place.stat().st_size / 1e6:.0f} MB)")
+    print(f"{args.name}: {place} ({size(place.stat().st_size)})")
     print(f"licence: {SOURCES[args.name].licence}")
 
 
-def show() -> None:
-    """One line per network."""
+def list_main(argv: list[str]) -> int | None:
+    """Run `horizon weights list`: one line per network."""
+    parse(ListArguments, argv, prog="horizon weights list")
+    from horizon_imagination.pretrained import (
+        SOURCES,
+        cache_folder,
+        is_installed,
+        weights_path,
+    )
+
     print(f"cache: {cache_folder()}")
     for name, source in SOURCES.items():
-        size = f"{weights_path(name).stat().st_size / 1e6:.0f} MB" if is_installed(name) else "-"
+        stored = size(weights_path(name).stat().st_size) if is_installed(name) else "-"
         origin = f"{source.package} {source.version}"
-        print(f"{name:6} {size:>6}  {source.network} (from {origin}; {source.licence})")
+        print(f"{name:6} {stored:>7}  {source.network} (from {origin}; {source.licence})")
 
 
 @contextmanager
-def progress_display(name: str) -> Iterator[Progress]:
+def progress_display(name: str) -> Iterator[OnBytes]:
     """A bar on a terminal, a line every few seconds elsewhere."""
     if not sys.stderr.isatty():
         yield plain_lines(name)
@@ -84,18 +74,18 @@ def progress_display(name: str) -> Iterator[Progress]:
     columns = (TextColumn(name), BarColumn(), DownloadColumn(), TransferSpeedColumn())
     with Bar(*columns, console=Console(stderr=True)) as bar:
         task = bar.add_task(name, total=None)
-        yield lambda arrived, size: bar.update(task, completed=arrived, total=size)
+        yield lambda arrived, total: bar.update(task, completed=arrived, total=total)
 
 
-def plain_lines(name: str, seconds: float = 3.0) -> Progress:
+def plain_lines(name: str, seconds: float = 3.0) -> OnBytes:
     """Report to stderr now and then, and when everything is there."""
     last = time.monotonic()
 
-    def report(arrived: int, size: int | None) -> None:
+    def report(arrived: int, total: int | None) -> None:
         nonlocal last
-        if arrived == size or time.monotonic() - last >= seconds:
+        if arrived == total or time.monotonic() - last >= seconds:
             last = time.monotonic()
-            total = f" of {size / 1e6:.0f}" if size else ""
-            print(f"{name}: {arrived / 1e6:.0f}{total} MB", file=sys.stderr, flush=True)
+            whole = f" of {size(total)}" if total else ""
+            print(f"{name}: {size(arrived)}{whole}", file=sys.stderr, flush=True)
 
     return report

@@ -10,7 +10,7 @@ GROWTH_BYTES = 64 * 2**20
 
 
 class GrowingArray:
-    """A one-dimensional array in memory that doubles its room when it is full."""
+    """An array in memory that doubles its rows when it is full."""
 
     def __init__(self, values: np.ndarray) -> None:
         self._room = values
@@ -30,7 +30,8 @@ class GrowingArray:
             raise IndexError(f"row {row} would leave a hole after {self._size} rows")
         end = row + len(values)
         if end > len(self._room):
-            room = np.zeros(max(1024, end, 2 * len(self._room)), self._room.dtype)
+            rows = max(1024, end, 2 * len(self._room))
+            room = np.zeros((rows, *self._room.shape[1:]), self._room.dtype)
             room[: self._size] = self._room[: self._size]
             self._room = room
         self._room[row:end] = values
@@ -42,10 +43,11 @@ class GrowingArray:
 
 
 class Column(GrowingArray):
-    """A number per row, in memory and, written through at once, in a file."""
+    """A number or a vector per row, in memory and in a file; writes go to both."""
 
-    def __init__(self, path: Path, dtype: str, rows: int, writable: bool) -> None:
-        super().__init__(np.fromfile(path, dtype, count=rows))
+    def __init__(self, path: Path, values: np.ndarray, writable: bool) -> None:
+        super().__init__(values)
+        self._row_bytes = values.itemsize * int(np.prod(values.shape[1:]))
         # Unbuffered, so that a killed process leaves exactly what it has put.
         self._file = open(path, "r+b", buffering=0) if writable else None  # noqa: SIM115
 
@@ -53,13 +55,13 @@ class Column(GrowingArray):
         """Write `values` from `row` on, to the file first."""
         assert self._file is not None
         values = np.asarray(values, self._room.dtype)
-        write_at(self._file, row * values.itemsize, values.tobytes())
+        write_at(self._file, row * self._row_bytes, values.tobytes())
         super().put(row, values)
 
     def truncate(self, size: int) -> None:
         """Cut memory and file after `size` rows."""
         assert self._file is not None
-        self._file.truncate(size * self._room.itemsize)
+        self._file.truncate(size * self._row_bytes)
         super().truncate(size)
 
     def sync(self) -> None:
@@ -89,11 +91,6 @@ class FrameFile:
         self._room = path.stat().st_size // self._row_bytes
         self._map: np.ndarray | None = None
         self._file = open(path, "r+b", buffering=0) if writable else None  # noqa: SIM115
-
-    @property
-    def room(self) -> int:
-        """Rows the file has room for."""
-        return self._room
 
     def put(self, row: int, frame: np.ndarray) -> None:
         """Write one frame."""

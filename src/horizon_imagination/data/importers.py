@@ -10,11 +10,14 @@ from pathlib import Path
 import numpy as np
 from einops import rearrange
 
+from horizon_imagination.action_json import MOST_ACTIONS
+from horizon_imagination.actions import ActionSpace, Box, Discrete, MultiDiscrete
 from horizon_imagination.data.npz import read_npz
 from horizon_imagination.data.store import Store
 from horizon_imagination.data.video import VIDEO_SUFFIXES, decode, read_table
 from horizon_imagination.envs.resize import resize
 from horizon_imagination.errors import UsageError
+from horizon_imagination.files import output_folder
 
 
 @dataclass(frozen=True)
@@ -35,10 +38,14 @@ def import_npz(
     size: int | None = None,
     num_actions: int | None = None,
     env_id: str = "imported",
+    bounds: tuple[float, float] | None = None,
 ) -> Path:
-    """Import a folder with one `.npz` per episode; `size` resizes, none keeps the frames' size."""
+    """Import a folder with one `.npz` per episode; `size` resizes, none keeps the frames' size.
+
+    `bounds` are the lowest and the highest value of every entry of vectors.
+    """
     sources = [Source(path.name, *read_npz(path)) for path in _files(folder_in, {".npz"})]
-    return import_episodes(sources, out, size, num_actions, env_id)
+    return import_episodes(sources, out, size, num_actions, env_id, bounds)
 
 
 def import_videos(
@@ -67,6 +74,7 @@ def import_episodes(
     size: int | None,
     num_actions: int | None,
     env_id: str,
+    bounds: tuple[float, float] | None = None,
 ) -> Path:
     """Write a sealed dataset to `out`, which appears only once it is complete."""
     out = Path(out)
@@ -74,13 +82,14 @@ def import_episodes(
         raise UsageError(f"{out} exists already; name a new folder for the dataset")
     if size is not None and size < 1:
         raise UsageError(f"size must be at least 1, got {size}")
-    num_actions = _check_actions(sources, num_actions)
-    out.parent.mkdir(parents=True, exist_ok=True)
+    _check_steps(sources)
+    space = _action_space(sources, num_actions, bounds)
+    output_folder(out.parent, "name a writable place for the dataset")
     temporary = Path(tempfile.mkdtemp(prefix=f".{out.name}.", dir=out.parent))
     try:
         store: Store | None = None
         for source in sources:
-            store = _write(source, store, temporary, size, num_actions, env_id)
+            store = _write(source, store, temporary, size, space, env_id)
         assert store is not None
         store.seal()
         store.close()
@@ -102,7 +111,7 @@ def _files(folder: Path | str, suffixes: set[str]) -> list[Path]:
     return files
 
 
-def _check_actions(sources: Sequence[Source], num_actions: int | None) -> int:
+def _check_steps(sources: Sequence[Source]) -> None:
     for source in sources:
         if len(source.action) == 0:
             raise UsageError(f"{source.name} has no action; an episode has at least one step")
@@ -113,8 +122,44 @@ def _check_actions(sources: Sequence[Source], num_actions: int | None) -> int:
             )
         if not np.isfinite(source.reward).all():
             raise UsageError(f"{source.name} has a reward that is not finite")
+
+
+def _action_space(
+    sources: Sequence[Source], num_actions: int | None, bounds: tuple[float, float] | None
+) -> ActionSpace:
+    """The space of all episodes; of vectors its bounds must be given, since data cannot tell."""
+    shapes = {(x.action.shape[1:], np.issubdtype(x.action.dtype, np.floating)) for x in sources}
+    if len(shapes) > 1:
+        raise UsageError("the episodes have actions of different kinds; import them apart")
+    shape, real = shapes.pop()
+    if not shape:
+        return Discrete(_check_actions(sources, num_actions))
+    if num_actions is not None:
+        raise UsageError("--num-actions is for single whole numbers; these actions have several")
+    if not real:
+        most = np.max([x.action.max(0) for x in sources], axis=0)
+        if min(x.action.min() for x in sources) < 0 or most.max() >= MOST_ACTIONS:
+            raise UsageError("actions of several numbers: expected 0, 1, 2, ... below 2^31")
+        return MultiDiscrete(tuple(int(x) + 1 for x in most))
+    if bounds is None:
+        raise UsageError(
+            "actions are vectors: give the bounds of their entries with --bounds LOW HIGH"
+        )
+    try:
+        return Box((bounds[0],) * shape[0], (bounds[1],) * shape[0])
+    except ValueError as error:
+        raise UsageError(f"--bounds: {error}") from None
+
+
+def _check_actions(sources: Sequence[Source], num_actions: int | None) -> int:
+    for source in sources:
         if source.action.min() < 0:
             raise UsageError(f"{source.name} has a negative action; expected 0, 1, 2, ...")
+        if int(source.action.max()) >= MOST_ACTIONS:
+            raise UsageError(
+                f"{source.name} has the action {int(source.action.max())}; expected numbers below "
+                "2^31, from 0 on without gaps"
+            )
     highest = max(int(source.action.max()) for source in sources)
     if num_actions is not None and highest >= num_actions:
         raise UsageError(
@@ -129,7 +174,7 @@ def _write(
     store: Store | None,
     folder: Path,
     size: int | None,
-    num_actions: int,
+    space: ActionSpace,
     env_id: str,
 ) -> Store:
     """Append one episode; the first one decides the shape of all frames."""
@@ -138,7 +183,8 @@ def _write(
         image = frame if size is None else resize(frame, size)
         image = np.ascontiguousarray(rearrange(image, "h w c -> c h w"))
         if store is None:
-            store = Store.create(folder, image.shape, num_actions, env_id)
+            played_by = {"policy": "imported"}
+            store = Store.create(folder, image.shape, space, env_id, played_by=played_by)
         if image.shape != store.frame_shape:
             raise UsageError(
                 f"{source.name} has frames of shape {image.shape}, earlier episodes "
@@ -149,8 +195,7 @@ def _write(
         elif count <= steps + 1:
             at, last = count - 2, count == steps + 1
             ended = last and source.terminated
-            step = int(source.action[at]), float(source.reward[at])
-            store.add(*step, ended, last and not ended, image)
+            store.add(source.action[at], float(source.reward[at]), ended, last and not ended, image)
     if store is None or count != steps + 1:
         raise UsageError(
             f"{source.name} has {count} frames for {steps} actions; expected {steps + 1} frames, "

@@ -11,8 +11,9 @@ from torch import Tensor
 from horizon_imagination.config import ReplayConfig
 from horizon_imagination.data.segment import Segment, shift_right
 from horizon_imagination.data.store import Store
+from horizon_imagination.envs.spaces import from_world
 from horizon_imagination.errors import UsageError
-from horizon_imagination.types import NO_ACTION
+from horizon_imagination.types import Actions, entrywise, no_action
 
 
 class Rows(NamedTuple):
@@ -25,8 +26,9 @@ class Rows(NamedTuple):
 class Steps(NamedTuple):
     """A segment without its frames."""
 
-    action: Int[Tensor, "batch time"]
-    prev_actions: Int[Tensor, "batch time"]
+    action: Actions
+    """Vectors are scaled to [-1, 1]."""
+    prev_actions: Actions
     reward: Float[Tensor, "batch time"]
     terminated: Bool[Tensor, "batch time"]
     mask: Bool[Tensor, "batch time"]
@@ -61,14 +63,6 @@ class Replay:
         """Single frames, last frames of episodes included."""
         return self.gather_frames(self.frame_rows(batch, rng))
 
-    def segments(self, batch: int, length: int, rng: torch.Generator) -> Segment:
-        """Stretches of one episode each, cut at its end and padded on the right."""
-        return self.gather(*self.segment_rows(batch, length, rng))
-
-    def contexts(self, batch: int, length: int, rng: torch.Generator) -> Segment:
-        """Up to `length` frames that lead to one on which an action was taken."""
-        return self.gather(*self.context_rows(batch, length, rng))
-
     def latest(self, length: int) -> Segment:
         """The last frames, at most `length`, of the episode that is going on."""
         if not self.store.is_open:
@@ -80,17 +74,17 @@ class Replay:
 
     def frame_rows(self, batch: int, rng: torch.Generator) -> Int[Tensor, " batch"]:
         """The rows that `frames` would gather."""
-        return torch.from_numpy(self._draw(batch, 1, rng)[0])
+        return torch.from_numpy(self._sample_rows(batch, 1, rng)[0])
 
     def segment_rows(self, batch: int, length: int, rng: torch.Generator) -> Rows:
-        """The rows that `segments` would gather."""
-        first, _, end = self._draw(batch, min(self.config.min_segment, length), rng)
-        return _stretch(first, np.minimum(end, first + length), length)
+        """Stretches of one episode each, cut at its end and padded on the right."""
+        first, _, end = self._sample_rows(batch, min(self.config.min_segment, length), rng)
+        return stretch(first, np.minimum(end, first + length), length)
 
     def context_rows(self, batch: int, length: int, rng: torch.Generator) -> Rows:
-        """The rows that `contexts` would gather."""
-        last, start, _ = self._draw(batch, 1 + self.config.min_future, rng)
-        return _stretch(np.maximum(start, last + 1 - length), last + 1, length)
+        """Up to `length` frames that lead to one on which an action was taken."""
+        last, start, _ = self._sample_rows(batch, 1 + self.config.min_future, rng)
+        return stretch(np.maximum(start, last + 1 - length), last + 1, length)
 
     def gather(self, rows: Int[Tensor, "batch time"], mask: Bool[Tensor, "batch time"]) -> Segment:
         """The segment at these rows; zeros where `mask` is False."""
@@ -105,10 +99,11 @@ class Replay:
         """What `gather` returns, without the frames, for those who have them as latents."""
         store, real = self.store, mask.numpy()
         index = np.where(real, rows.numpy(), 0)
-        action = torch.from_numpy((store.action[index] * real).astype(np.int64))
+        action = from_world(store.action_space, store.action[index])
+        action = action * entrywise(mask, action)
         return Steps(
             action=action,
-            prev_actions=shift_right(action, NO_ACTION),
+            prev_actions=shift_right(action, no_action(action)),
             reward=torch.from_numpy(store.reward[index] * real),
             terminated=torch.from_numpy((store.terminated[index] == 1) & real),
             mask=mask,
@@ -120,7 +115,7 @@ class Replay:
         """The frames at these rows."""
         return torch.from_numpy(self.store.frames[rows.numpy()])
 
-    def _draw(
+    def _sample_rows(
         self, batch: int, remaining: int, rng: torch.Generator
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Rows with at least `remaining` frames left, and start and end of their episodes."""
@@ -153,7 +148,7 @@ class Replay:
         return result
 
 
-def _stretch(first: np.ndarray, end: np.ndarray, length: int) -> Rows:
+def stretch(first: np.ndarray, end: np.ndarray, length: int) -> Rows:
     """Rows `first` to `end`, exclusive, of each sample, padded with -1 to `length`."""
     rows = first[:, None] + np.arange(length)
     real = rows < end[:, None]

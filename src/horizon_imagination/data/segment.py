@@ -1,13 +1,12 @@
 """A batch of real experience, and the one shift of the project."""
 
-from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
 import torch
-from jaxtyping import Bool, Float, Int, Shaped, UInt8
+from jaxtyping import Bool, Float, Shaped, UInt8
 from torch import Tensor
 
-from horizon_imagination.types import NO_ACTION
+from horizon_imagination.types import Actions, no_action
 
 
 def shift_right(
@@ -15,7 +14,7 @@ def shift_right(
 ) -> Shaped[Tensor, "batch time *rest"]:
     """The sequence one step later: `first`, then everything but the last entry.
 
-    >>> shift_right(torch.tensor([[3, 1, 2]]), NO_ACTION)
+    >>> shift_right(torch.tensor([[3, 1, 2]]), -1)
     tensor([[-1,  3,  1]])
     """
     return torch.cat([torch.full_like(x[:, :1], first), x[:, :-1]], dim=1)
@@ -30,21 +29,13 @@ class Segment:
     """
 
     frames: UInt8[Tensor, "batch time channel height width"]
-    action: Int[Tensor, "batch time"]
+    action: Actions
     reward: Float[Tensor, "batch time"]
     terminated: Bool[Tensor, "batch time"]
     mask: Bool[Tensor, "batch time"]
     """False on padding."""
 
     @property
-    def prev_actions(self) -> Int[Tensor, "batch time"]:
-        """The action that produced each frame; `NO_ACTION` for the first."""
-        return shift_right(self.action, NO_ACTION)
-
-    def map(self, f: Callable[[Tensor], Tensor]) -> "Segment":
-        """The segment with `f` applied to every field."""
-        return Segment(**{x.name: f(getattr(self, x.name)) for x in fields(self)})
-
-    def to(self, device: torch.device | str) -> "Segment":
-        """The segment on another device."""
-        return self.map(lambda x: x.to(device, non_blocking=True))
+    def prev_actions(self) -> Actions:
+        """The action that produced each frame; none for the first."""
+        return shift_right(self.action, no_action(self.action))

@@ -1,26 +1,42 @@
 """Episodes on disk: the format of datasets and of a run's own replay (see docs/data.md)."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 
+from horizon_imagination.actions import ActionSpace, as_space
+from horizon_imagination.config import EnvConfig
+from horizon_imagination.config_json import to_json
 from horizon_imagination.data.columns import Column, FrameFile, GrowingArray
 from horizon_imagination.data.layout import (
-    COLUMNS,
-    FILES,
     FIRST,
     FRAMES,
     LAST,
     Description,
     Episode,
+    columns_of,
     complete_rows,
     episode_table,
-    file_hash,
+    is_storable,
     read_description,
 )
 from horizon_imagination.errors import UsageError
+from horizon_imagination.files import file_hash
+from horizon_imagination.schema import checked
+
+
+@dataclass(frozen=True)
+class Position:
+    """Where the writing of a store stood."""
+
+    rows: int
+    open: bool
+    """Whether the last episode went on."""
+    info: dict[str, Any] = field(default_factory=dict)
+    """Of that episode."""
 
 
 class Store:
@@ -34,13 +50,16 @@ class Store:
     def __init__(self, folder: Path, description: Description, writable: bool) -> None:
         self.folder = folder
         self.frame_shape = description.frame_shape
-        self.num_actions = description.num_actions
+        self.action_space = description.action_space
         self.env_id = description.env_id
+        self.env, self.played_by = description.env, description.played_by
         self.writable = writable
         self.version = 0
         """Changes whenever rows or episodes do."""
         self._sha256 = dict(description.sha256)
-        rows = complete_rows(folder, self.frame_shape)
+        types = columns_of(self.action_space)
+        self._files = (FRAMES, *(column.file for column in types.values()))
+        rows = complete_rows(folder, self.frame_shape, types)
         if rows < description.rows:
             raise UsageError(
                 f"{folder} is truncated: {description.rows} rows are promised, {rows} are there; "
@@ -48,12 +67,14 @@ class Store:
             )
         self._frames = FrameFile(folder / FRAMES, self.frame_shape, writable)
         self._columns = {
-            name: Column(folder / FILES[name], dtype, rows, writable)
-            for name, dtype in COLUMNS.items()
+            name: Column(folder / column.file, column.read(folder, rows), writable)
+            for name, column in types.items()
         }
         marks = self._columns["marks"].values
         if rows and not marks[0] & FIRST:
-            raise UsageError(f"{folder} is damaged: row 0 of {FILES['marks']} begins no episode")
+            raise UsageError(
+                f"{folder} is damaged: row 0 of {types['marks'].file} begins no episode"
+            )
         self._starts = GrowingArray(np.flatnonzero(marks & FIRST))
         self._open = rows > 0 and not marks[-1] & LAST
         self._info = {int(x["start"]): dict(x["info"]) for x in description.episodes if "info" in x}
@@ -65,16 +86,33 @@ class Store:
 
     @classmethod
     def create(
-        cls, folder: Path | str, frame_shape: tuple[int, int, int], num_actions: int, env_id: str
+        cls,
+        folder: Path | str,
+        frame_shape: tuple[int, int, int],
+        action_space: ActionSpace | int,
+        env_id: str,
+        *,
+        env: EnvConfig | None = None,
+        played_by: Mapping[str, Any] | None = None,
     ) -> "Store":
-        """Start an empty dataset in a folder that does not hold one yet."""
+        """Start an empty dataset in a folder that does not hold one yet.
+
+        `env` is the whole config of the world `env_id`, and `played_by` says who acts.
+        """
         folder = Path(folder)
         if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
             raise UsageError(f"{folder} exists and is not empty; name a new folder for the dataset")
         folder.mkdir(parents=True, exist_ok=True)
-        for name in (FRAMES, *FILES.values()):
+        space = as_space(action_space)
+        for name in (FRAMES, *(column.file for column in columns_of(space).values())):
             (folder / name).touch()
-        description = Description(frame_shape, num_actions, env_id)
+        description = Description(
+            frame_shape,
+            space,
+            env_id,
+            env={} if env is None else to_json(env),
+            played_by=played_by or {},
+        )
         description.write(folder)
         return cls(folder, description, writable=True)
 
@@ -82,6 +120,15 @@ class Store:
     def open(cls, folder: Path | str, mode: Literal["r", "a"] = "r") -> "Store":
         """Open a dataset to read ("r") or to go on writing where it stops ("a")."""
         return cls(Path(folder), read_description(Path(folder)), writable=mode == "a")
+
+    def reload(self) -> None:
+        """Read the files again, up to what another process, which writes them, has flushed."""
+        if self.writable:
+            raise ValueError(f"{self.folder} is written here, so there is nothing to read again")
+        version = self.version
+        self.close()
+        self.__init__(self.folder, read_description(self.folder), writable=False)
+        self.version = version + 1
 
     def begin(self, frame: np.ndarray, info: Mapping[str, Any] | None = None) -> None:
         """Start an episode; one that is still open ends here, truncated."""
@@ -98,7 +145,7 @@ class Store:
 
     def add(
         self,
-        action: int,
+        action: Any,
         reward: float,
         terminated: bool,
         truncated: bool,
@@ -108,13 +155,16 @@ class Store:
         """Append one step; the episode is closed when it terminated or was truncated."""
         if not self._open:
             raise ValueError("no episode is open; call begin(frame) after an episode's end")
-        if not 0 <= action < self.num_actions:
-            raise UsageError(f"action {action} is not one of the {self.num_actions} actions")
+        if problem := self.action_space.problem(action):
+            raise UsageError(problem)
+        if not is_storable(reward):
+            raise UsageError(f"the reward is {reward}: {self.folder} takes finite numbers only")
         self._check_frame(next_frame)
         self._unseal()
         row = self.num_frames
         ended = terminated or truncated
-        step = {"action": int(action), "reward": float(reward), "terminated": bool(terminated)}
+        taken = np.asarray(action).reshape(self.action_space.shape)
+        step = {"action": taken, "reward": float(reward), "terminated": bool(terminated)}
         self._append(row, next_frame, LAST if ended else 0, step)
         self._open = not ended
         if info:
@@ -141,7 +191,8 @@ class Store:
 
     def rewind(self, position: Mapping[str, Any]) -> None:
         """Forget what was written after `position`, exactly; its open episode is open again."""
-        rows = int(position["rows"])
+        where = checked(dict(position), Position, "the position of the replay")
+        rows = where.rows
         if not 0 <= rows <= self.num_frames:
             raise UsageError(
                 f"{self.folder} has {self.num_frames} rows, the snapshot expects {rows}; "
@@ -153,9 +204,9 @@ class Store:
         if len(self._starts):
             start = int(self._starts.values[-1])
             self._info.pop(start, None)
-            if position["info"]:
-                self._info[start] = dict(position["info"])
-        self._open = bool(position["open"])
+            if where.info:
+                self._info[start] = dict(where.info)
+        self._open = where.open
         # The promise of dataset.json is lowered before any row goes.
         self._describe(rows).write(self.folder)
         self._cut(rows)
@@ -174,7 +225,7 @@ class Store:
         """Close an open episode and write the hashes that make the dataset checkable."""
         self.end()
         self._frames.trim(self.num_frames)
-        self._sha256 = {name: file_hash(self.folder / name) for name in (FRAMES, *FILES.values())}
+        self._sha256 = {name: file_hash(self.folder / name) for name in self._files}
         self.flush()
 
     def close(self) -> None:
@@ -189,7 +240,6 @@ class Store:
 
     @property
     def num_frames(self) -> int:
-        """Rows."""
         return len(self._columns["marks"])
 
     @property
@@ -204,7 +254,7 @@ class Store:
 
     @property
     def action(self) -> np.ndarray:
-        """The action taken on each frame; 0 on an episode's last."""
+        """The action taken on each frame, in the units of the world; 0 on an episode's last."""
         return self._columns["action"].values[: self.num_frames]
 
     @property
@@ -247,10 +297,31 @@ class Store:
         """Sum of rewards of each episode that has ended."""
         return [x.total_reward for x in self.episodes if x.ended != "open"]
 
+    def repair_rewards(self) -> int:
+        """Set rewards that are not finite to 0, and say so in their episodes; how many there were.
+
+        Versions before 0.3 stored them, and no learner can use them.
+        """
+        bad = np.flatnonzero(~np.isfinite(self.reward))
+        sealed = bool(self._sha256)
+        if len(bad):
+            self._unseal()
+        for row in bad.tolist():
+            self._columns["reward"].put(row, np.zeros(1))
+            start = int(self.starts[np.searchsorted(self.starts, row, side="right") - 1])
+            count = self._info.get(start, {}).get("repaired_rewards", 0) + 1
+            self._info[start] = self._info.get(start, {}) | {"repaired_rewards": count}
+        if len(bad):
+            self.version += 1
+            self.seal() if sealed else self.flush()
+        return len(bad)
+
     def _describe(self, rows: int) -> Description:
         shape, sha256 = self.frame_shape, self._sha256
         lines = tuple(x.line() for x in self._table(rows))
-        return Description(shape, self.num_actions, self.env_id, rows, lines, sha256)
+        return Description(
+            shape, self.action_space, self.env_id, rows, lines, sha256, self.env, self.played_by
+        )
 
     def _table(self, rows: int) -> list[Episode]:
         reward, terminated = self.reward[:rows], self.terminated[:rows]
@@ -262,10 +333,12 @@ class Store:
         """Write the step taken on the previous row, then the new row; its mark makes it count."""
         self._frames.put(row, frame)
         for name in ("action", "reward", "terminated"):
+            column = self._columns[name]
+            nothing = np.zeros((1, *column.values.shape[1:]))
             if step is None:
-                self._columns[name].put(row, np.zeros(1))
+                column.put(row, nothing)
             else:
-                self._columns[name].put(row - 1, np.array([step[name], 0]))
+                column.put(row - 1, np.concatenate([np.asarray(step[name])[None], nothing]))
         self._columns["marks"].put(row, np.array([mark]))
         self.version += 1
 
@@ -277,7 +350,8 @@ class Store:
             last = self.marks[-1] & ~np.uint8(LAST)
             self._columns["marks"].put(rows - 1, np.array([last if self._open else last | LAST]))
             for name in ("action", "reward", "terminated"):
-                self._columns[name].put(rows - 1, np.zeros(1))
+                column = self._columns[name]
+                column.put(rows - 1, np.zeros((1, *column.values.shape[1:])))
 
     def _unseal(self) -> None:
         if not self.writable:

@@ -6,18 +6,19 @@ from typing import Any
 
 import numpy as np
 
+from horizon_imagination.action_json import space_to_json
+from horizon_imagination.actions import ActionSpace, Box, Discrete
 from horizon_imagination.data.layout import (
-    COLUMNS,
-    FILES,
     FIRST,
     FRAMES,
     LAST,
     Description,
-    file_hash,
+    columns_of,
     read_description,
 )
 from horizon_imagination.data.store import Store
 from horizon_imagination.errors import UsageError
+from horizon_imagination.files import file_hash
 
 
 def validate(folder: Path | str) -> list[str]:
@@ -30,22 +31,20 @@ def validate(folder: Path | str) -> list[str]:
     problems = _file_problems(folder, description)
     if problems:
         return problems + _hash_problems(folder, description)
-    marks, rows = np.fromfile(folder / FILES["marks"], COLUMNS["marks"]), description.rows
+    types = columns_of(description.action_space)
+    marks, rows = types["marks"].read(folder), description.rows
     if not description.sha256:
         # Rows after the last flush count as soon as their mark is there.
-        rows = min(len(marks), *(_rows_there(folder, description, name) for name in FILES))
+        rows = min(len(marks), *(_rows_there(folder, description, name) for name in types))
     problems = _mark_problems(marks[:rows])
     if not problems:
-        columns = {
-            name: np.fromfile(folder / FILES[name], dtype, count=rows)
-            for name, dtype in COLUMNS.items()
-        }
+        columns = {name: column.read(folder, rows) for name, column in types.items()}
         if rows and not marks[rows - 1] & LAST:
             # A step that was never completed may have left its action; readers clear it too.
             for name in ("action", "reward", "terminated"):
                 columns[name][-1] = 0
         problems = _description_problems(columns, description)
-        problems += _episode_problems(columns, description.num_actions)
+        problems += _episode_problems(columns, description.action_space)
     return problems + _hash_problems(folder, description)
 
 
@@ -57,8 +56,10 @@ def info(folder: Path | str) -> dict[str, Any]:
     taken[store.ends - 1] = False
     return {
         "env_id": store.env_id,
+        "env": dict(store.env),
+        "played_by": dict(store.played_by),
         "frame_shape": list(store.frame_shape),
-        "num_actions": store.num_actions,
+        **space_to_json(store.action_space),
         "episodes": len(episodes),
         "ended": dict(Counter(x.ended for x in episodes)),
         "frames": store.num_frames,
@@ -67,27 +68,33 @@ def info(folder: Path | str) -> dict[str, Any]:
         "return_mean": float(np.mean(returns)) if returns else None,
         "return_min": float(np.min(returns)) if returns else None,
         "return_max": float(np.max(returns)) if returns else None,
-        "action_counts": np.bincount(store.action[taken], minlength=store.num_actions).tolist(),
+        **_action_figures(store.action_space, store.action[taken]),
         "bytes": sum(x.stat().st_size for x in Path(folder).iterdir() if x.is_file()),
         "sealed": bool(read_description(Path(folder)).sha256),
     }
 
 
 def _row_bytes(description: Description, name: str) -> int:
-    if name in COLUMNS:
-        return np.dtype(COLUMNS[name]).itemsize
+    columns = columns_of(description.action_space)
+    if name in columns:
+        return columns[name].row_bytes
     return int(np.prod(description.frame_shape))
 
 
+def _path(folder: Path, description: Description, name: str) -> Path:
+    columns = columns_of(description.action_space)
+    return folder / (columns[name].file if name in columns else FRAMES)
+
+
 def _rows_there(folder: Path, description: Description, name: str) -> int:
-    path = folder / FILES.get(name, FRAMES)
+    path = _path(folder, description, name)
     return path.stat().st_size // _row_bytes(description, name)
 
 
 def _file_problems(folder: Path, description: Description) -> list[str]:
     problems = []
-    for name in ("frames", *FILES):
-        path = folder / FILES.get(name, FRAMES)
+    for name in ("frames", *columns_of(description.action_space)):
+        path = _path(folder, description, name)
         if not path.is_file():
             problems.append(f"{path.name}: missing")
             continue
@@ -112,11 +119,18 @@ def _first_lost(folder: Path, description: Description, name: str) -> str:
 
 
 def _hash_problems(folder: Path, description: Description) -> list[str]:
-    return [
-        f"{name}: its content does not match the sha256 in dataset.json"
-        for name, expected in description.sha256.items()
-        if (folder / name).is_file() and file_hash(folder / name) != expected
-    ]
+    """Hashes of exactly the files of a dataset; others that are listed are never opened."""
+    if not description.sha256:
+        return []  # not sealed
+    columns, listed = columns_of(description.action_space), description.sha256
+    files = (FRAMES, *(column.file for column in columns.values()))
+    problems = [f"sha256 in dataset.json lists {name!r}" for name in listed if name not in files]
+    for name in files:
+        if name not in listed:
+            problems.append(f"{name}: dataset.json has hashes, and none of this file")
+        elif (folder / name).is_file() and file_hash(folder / name) != listed[name]:
+            problems.append(f"{name}: its content does not match the sha256 in dataset.json")
+    return problems
 
 
 def _mark_problems(marks: np.ndarray) -> list[str]:
@@ -148,17 +162,54 @@ def _description_problems(columns: dict[str, np.ndarray], description: Descripti
     return [f"dataset.json lists {len(said)} episodes, the marks have {len(starts)}"]
 
 
-def _episode_problems(columns: dict[str, np.ndarray], num_actions: int) -> list[str]:
+def _action_figures(space: ActionSpace, action: np.ndarray) -> dict[str, Any]:
+    """How often each action was taken, for each factor; of vectors their mean and spread."""
+    for what, bad in _outside(space, action).items():
+        if bad.any():
+            raise UsageError(f"the dataset has {what}; see horizon data validate")
+    if isinstance(space, Discrete):
+        return {"action_counts": np.bincount(action, minlength=space.n).tolist()}
+    if isinstance(space, Box):
+        figures = {"action_mean": action.mean(0), "action_std": action.std(0)}
+        return {name: x.round(4).tolist() if len(action) else None for name, x in figures.items()}
+    factors = zip(action.T, space.factors, strict=True)
+    return {"action_counts": [np.bincount(x, minlength=n).tolist() for x, n in factors]}
+
+
+def _outside(space: ActionSpace, action: np.ndarray) -> dict[str, Any]:
+    """Rows whose action is not in the space, under the words for it."""
+    if isinstance(space, Discrete):
+        return {f"actions outside 0 to {space.n - 1}": (action < 0) | (action >= space.n)}
+    if isinstance(space, Box):
+        reach = np.subtract(space.high, space.low) * 1e-5
+        inside = (action >= space.low - reach) & (action <= space.high + reach)
+        return {f"actions that are not {space.words()}": ~np.all(inside, axis=-1)}
+    inside = (action >= 0) & (action < np.array(space.factors))
+    return {f"actions outside {space.words()}": ~np.all(inside, axis=-1)}
+
+
+def step_problems(store: Store) -> list[str]:
+    """What is wrong with the steps of a store that is open, one line per episode."""
+    marks = store.marks.copy()
+    marks[-1:] |= LAST  # no step was taken yet on the last frame of an open episode
+    columns = {"action": store.action, "reward": store.reward, "terminated": store.terminated}
+    return _episode_problems(columns | {"marks": marks}, store.action_space)
+
+
+def _episode_problems(columns: dict[str, np.ndarray], space: ActionSpace) -> list[str]:
     marks, action, flags = columns["marks"], columns["action"], columns["terminated"]
     last = (marks & LAST) > 0
     before_last = np.append(last[1:], False)
+    # A last frame has action 0, whether a box holds it or not.
+    given = (action != 0) if action.ndim == 1 else (action != 0).any(-1)
+    outside = {what: bad & (given | ~last) for what, bad in _outside(space, action).items()}
     checks = {
-        f"actions outside 0 to {num_actions - 1}": (action < 0) | (action >= num_actions),
+        **outside,
         "rewards that are not finite": ~np.isfinite(columns["reward"]),
         "terminated flags that are neither 0 nor 1": flags > 1,
         "terminated flags before the last step": (flags == 1) & ~before_last & ~last,
         "an action, reward or flag on the last frame": last
-        & ((action != 0) | (columns["reward"] != 0) | (flags != 0)),
+        & (given | (columns["reward"] != 0) | (flags != 0)),
     }
     episode = np.cumsum(marks & FIRST) - 1
     starts = np.flatnonzero(marks & FIRST)

@@ -25,7 +25,9 @@ def decode(path: Path) -> Iterator[np.ndarray]:
                 raise UsageError(f"{path} has no video stream")
             for frame in container.decode(video=0):
                 yield frame.to_ndarray(format="rgb24")
-    except (FFmpegError, OSError) as error:
+    except UsageError:
+        raise
+    except (FFmpegError, OSError, ValueError) as error:  # a name in it that is not UTF-8, too
         raise UsageError(f"{path} cannot be decoded ({error}); expected a video") from error
 
 
@@ -62,6 +64,8 @@ def read_table(path: Path) -> tuple[np.ndarray, np.ndarray, bool]:
 def _row(path: Path, number: int, line: dict[str, str | None]) -> tuple[int, float, bool]:
     try:
         action = int(line["action"] or "")
+        if abs(action) >= 2**63:
+            raise ValueError("too large for any array")
         reward = float(line.get("reward") or 0)
         terminated = FLAGS[(line.get("terminated") or "").strip().lower()]
         if None in line:

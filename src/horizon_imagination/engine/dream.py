@@ -1,18 +1,39 @@
-"""Imagination of an agent: from a real context to frames, actions and the state it began in."""
+"""Imagination of an agent, from a real context: with its own actions, or with recorded ones."""
 
 from typing import NamedTuple
 
 import torch
 from einops import repeat
+from jaxtyping import Bool
+from torch import Tensor
 
-from horizon_imagination.engine.draws import Draws, Sampler, draw, plain_actor
-from horizon_imagination.engine.fused import FusedDenoiser
-from horizon_imagination.engine.rollout import WindowedActor, imagine_windowed, real_frames
-from horizon_imagination.imagination import Context, Imagined, imagine
+from horizon_imagination.engine.draws import Draws, Sampler, plain_actor, sample_draws
+from horizon_imagination.engine.rollout import (
+    RecordedActor,
+    WindowedActor,
+    imagine_windowed,
+    real_frames,
+)
+from horizon_imagination.imagination import (
+    Context,
+    Imagined,
+    VelocityFn,
+    imagine,
+    recorded_actor,
+)
 from horizon_imagination.models.actor_critic import Actor
-from horizon_imagination.models.denoiser import Denoiser
-from horizon_imagination.stable_actions import Dice, stable_action
-from horizon_imagination.types import NO_ACTION, Actions, Flags, Latents, Schedule
+from horizon_imagination.stable_actions import Dice
+from horizon_imagination.types import (
+    Actions,
+    Flags,
+    Latents,
+    Schedule,
+    Times,
+    entrywise,
+    no_action,
+    zero_action,
+)
+from horizon_imagination.world_model import WindowedWorldModel, WorldModel
 
 
 class Start(NamedTuple):
@@ -24,17 +45,18 @@ class Start(NamedTuple):
     mask: Flags
 
     def world_model_context(self, frames: int) -> tuple[Context, Flags | None]:
-        """The last frames, and which of them are real (None if all must be)."""
+        """The last frames, and a mask of the real ones (None for one: it is real)."""
         z, mask = self.z[:, -frames:], self.mask[:, -frames:]
-        previous = torch.full_like(self.actions[:, -frames:], NO_ACTION)
+        none = no_action(self.actions)
+        previous = torch.full_like(self.actions[:, -frames:], none)
         if frames > 1:
             before = self.actions[:, -frames:-1]
-            previous[:, 1:] = torch.where(mask[:, :-1], before, NO_ACTION)
+            previous[:, 1:] = torch.where(entrywise(mask[:, :-1], before), before, none)
         return Context(z, previous), (None if frames == 1 else mask)
 
 
 def dream(
-    denoiser: Denoiser | FusedDenoiser,
+    world: WorldModel,
     actor: Actor,
     start: Start,
     schedule: Schedule,
@@ -45,48 +67,86 @@ def dream(
     rng: torch.Generator,
     draws: Draws | None = None,
 ) -> Imagined:
-    """Imagine what the actor does after a real context, from these draws or from new ones."""
+    """Imagine what the actor does after a real context, from these draws or from new ones.
+
+    A world model without a cache is imagined by the plain loop, whatever `window` says.
+    """
     batch, _, channels, height, width = start.z.shape
     shape = (batch, schedule.shape[1], channels, height, width)
     if draws is None:
-        draws = draw(shape, len(schedule), actor.head.out_features, sampler, rng)
+        draws = sample_draws(shape, len(schedule), actor.action_space, sampler, rng)
     with torch.no_grad():
         logits, states = actor(start.z, None, None, start.mask)
-        first = stable_action(
-            logits[:, -1].float().softmax(-1), Dice(draws.dice.omega[:, 0], draws.dice.order[:, 0])
+        space = actor.action_space
+        first = space.stable(
+            space.policy(logits[:, -1].float()), Dice(*(part[:, 0] for part in draws.dice))
         )
         state = states.at(-1)
         frames, real = start.world_model_context(context)
-        if isinstance(denoiser, FusedDenoiser):
-            denoiser.refresh()
-        if window:
+        if window and isinstance(world, WindowedWorldModel):
             return imagine_windowed(
-                denoiser,
+                world,
                 WindowedActor(actor, sampler, state, first, draws, schedule),
                 draws.noise,
                 schedule,
                 frames,
                 real=real,
             )
-        return _plain(denoiser, actor, sampler, schedule, draws, frames, real, first, state)
+        return _plain(world, actor, sampler, schedule, draws, frames, real, first, state)
 
 
 def _plain(
-    denoiser, actor, sampler, schedule, draws: Draws, frames, real, first, state
+    world: WorldModel, actor, sampler, schedule, draws: Draws, frames, real, first, state
 ) -> Imagined:
-    """The same through the plain loop."""
-
-    def velocity(z: Latents, tau, prev_actions: Actions) -> Latents:
-        seen = None if real is None else real_frames(real, z.shape[1])
-        return denoiser.window(z, tau, prev_actions, cache=None, start=0, real=seen)
-
+    """The same imagination by the plain loop."""
     return imagine(
-        velocity,
-        plain_actor(sampler, lambda z, tau: actor.policy(z, tau, state), draws),
+        _velocity(world, real),
+        plain_actor(sampler, lambda z, tau: actor.policy(z, tau, state), draws, actor.action_space),
         draws.noise,
         schedule,
         context=frames,
         first_action=first,
+    )
+
+
+def _velocity(world: WorldModel, real: Flags | None) -> VelocityFn:
+    """The velocities as a function of whole sequences; padding of the context is masked."""
+
+    def velocity(z: Latents, tau: Times, prev_actions: Actions) -> Latents:
+        seen = None if real is None else real_frames(real, z.shape[1])
+        return world.velocity(z, tau, prev_actions, seen)
+
+    return velocity
+
+
+@torch.no_grad()
+def imagine_recorded(
+    world: WorldModel,
+    context: Context,
+    actions: Actions,
+    noise: Latents,
+    schedule: Schedule,
+    *,
+    real: Bool[Tensor, "batch context"] | None = None,
+    window: bool = True,
+    record: bool = False,
+) -> Imagined:
+    """Imagine frames under given actions: `actions[:, t]` leads to frame t, at every row.
+
+    Where a recording has no action (after its end) it is action 0. `real` is False where a
+    left-padded context has no frame. Without `record` a window keeps the clean row alone.
+    """
+    actions = zero_action(actions)
+    if window and isinstance(world, WindowedWorldModel):
+        actor = RecordedActor(actions)
+        return imagine_windowed(world, actor, noise, schedule, context, real=real, record=record)
+    return imagine(
+        _velocity(world, real),
+        recorded_actor(actions[:, 1:]),
+        noise,
+        schedule,
+        context=context,
+        first_action=actions[:, 0],
     )
 
 

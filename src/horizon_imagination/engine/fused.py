@@ -1,6 +1,6 @@
-"""The denoiser of imagination with its blocks in fused kernels: the same function.
+"""The denoiser of imagination with its blocks in fused kernels: the same function, faster.
 
-A copy of the weights in the type of the products is renewed before every imagination.
+It holds a copy of the weights in the dtype of the matrix products; `refresh` updates the copy.
 """
 
 import copy
@@ -29,7 +29,7 @@ class FusedCache:
 
 
 class FusedDenoiser:
-    """Windows of a denoiser, without gradients, without padded contexts."""
+    """Windows of a denoiser, without gradients and without padded contexts."""
 
     def __init__(self, source: Denoiser, dtype: torch.dtype = torch.bfloat16) -> None:
         self.source = source
@@ -42,7 +42,7 @@ class FusedDenoiser:
 
     @torch.no_grad()
     def refresh(self) -> None:
-        """Take over the weights as they are now."""
+        """Copy the current weights of the source."""
         torch._foreach_copy_(  # type: ignore[attr-defined]
             list(self.copy.parameters()), list(self.source.parameters())
         )
@@ -62,14 +62,14 @@ class FusedDenoiser:
         start: int,
         real: SeenFrames | None = None,
     ) -> Latents:
-        """What `Denoiser.window` returns."""
+        """The same result as `Denoiser.window`."""
         if real is not None:
             raise ValueError("padded contexts need the plain denoiser")
         with torch.autocast(z.device.type, enabled=False):
             net, source = self.copy, self.source
             noisy = source.statistics.normalize(z, tau) if source.statistics else z
-            condition, index = net.conditions(tau, prev_actions)
-            x = net.embedded(noisy.to(condition.dtype), index).float()
+            condition = net.conditions(tau, prev_actions)
+            x = net.embedded(noisy.to(condition.dtype), prev_actions).float()
             modulation = net.modulate(F.silu(condition))
             out = self._blocks(x, modulation, cache, start)
             return source.velocity(net.unpatched(net.out(out)).float(), z, tau)

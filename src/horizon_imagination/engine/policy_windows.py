@@ -12,10 +12,10 @@ from einops import rearrange, repeat
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from horizon_imagination.engine.constants import copied, index
+from horizon_imagination.engine.device_copies import device_copy, device_index
 from horizon_imagination.imagination import Imagined, policy_entries
 from horizon_imagination.models.actor_critic import Actor
-from horizon_imagination.models.recurrent import State, States
+from horizon_imagination.models.recurrent import RecurrentState, RecurrentStates
 from horizon_imagination.types import Flags, Latents, Schedule
 
 
@@ -82,7 +82,7 @@ def entry_logits(
     mask = torch.cat([context_mask, ahead], dim=1)
     logits, states = actor(clean_frames, None, None, mask)
     last = context.shape[1] - 1
-    columns = index(plan.columns[: plan.num_clean], context.device)
+    columns = device_index(plan.columns[: plan.num_clean], context.device)
     from_clean = rearrange(logits[:, last:][:, columns], "b entry a -> entry b a")
     if not plan.frames:
         return from_clean
@@ -94,12 +94,12 @@ def _window_logits(
     plan: EntryPlan,
     schedule: Schedule,
     imagined: Imagined,
-    states: States,
+    states: RecurrentStates,
     last: int,
 ) -> Float[Tensor, "entry batch action"]:
     device = imagined.z.device
     rows, frames, frame_slots, entry_slots, starts = (
-        index(values, device)
+        device_index(values, device)
         for values in (
             plan.frame_rows,
             plan.frames,
@@ -110,7 +110,7 @@ def _window_logits(
     )
     batch, windows = imagined.z.shape[1], len(plan.window_starts)
     z = imagined.z[rows, :, frames]
-    tau = repeat(copied(schedule, z)[rows, frames], "n -> n b", b=batch)
+    tau = repeat(device_copy(schedule, z)[rows, frames], "n -> n b", b=batch)
     features = actor.encoder(z, tau)
     padded = features.new_zeros(windows * plan.width, batch, features.shape[-1])
     padded = rearrange(
@@ -118,7 +118,7 @@ def _window_logits(
         "(window width) b d -> (window b) width d",
         width=plan.width,
     )
-    begin = State(*(_at(part, last + starts) for part in (states.h, states.c)))
+    begin = RecurrentState(*(_at(part, last + starts) for part in (states.h, states.c)))
     h = rearrange(actor.lstm(padded, begin).h, "(window b) width d -> (window width) b d", b=batch)
     return actor.head(h[entry_slots])
 

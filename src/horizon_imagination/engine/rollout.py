@@ -1,27 +1,24 @@
-"""Imagination over a window of frames and a cache of settled ones: the plain loop's numbers.
+"""Imagination over a window of frames and a cache of settled ones; same result as the plain loop.
 
 Each row evaluates only the frames of its window (`windows.window_plan`), for the denoiser and for
 the recurrent actor alike. All randomness is drawn beforehand and no value is read by the host, so
 that the loop can be captured as one graph.
 """
 
-from typing import Any
-
 import torch
 import torch.nn.functional as F
 from einops import rearrange, repeat
-from jaxtyping import Bool, Int
+from jaxtyping import Bool
 from torch import Tensor
 
-from horizon_imagination.engine.constants import copied
+from horizon_imagination.engine.device_copies import device_copy
 from horizon_imagination.engine.draws import Draws, Sampler, choose
-from horizon_imagination.engine.fused import FusedDenoiser
 from horizon_imagination.imagination import Context, Imagined
 from horizon_imagination.models.actor_critic import Actor
-from horizon_imagination.models.denoiser import Denoiser
-from horizon_imagination.models.recurrent import State
-from horizon_imagination.types import NO_ACTION, Actions, Flags, Schedule
+from horizon_imagination.models.recurrent import RecurrentState
+from horizon_imagination.types import Action, Actions, Flags, Schedule, no_action
 from horizon_imagination.windows import window_plan
+from horizon_imagination.world_model import WindowedWorldModel
 
 
 class WindowedActor:
@@ -31,20 +28,21 @@ class WindowedActor:
         self,
         actor: Actor,
         sampler: Sampler,
-        state: State,
-        first_action: Int[Tensor, " batch"],
+        state: RecurrentState,
+        first_action: Action,
         draws: Draws,
         schedule: Schedule,
     ) -> None:
         self.actor, self.state, self.draws = actor, state, draws
         self.sampler: Sampler = sampler
         batch, horizon = draws.noise.shape[:2]
-        self.schedule = copied(schedule, draws.noise)
+        self.schedule = device_copy(schedule, draws.noise)
         self.clean = (schedule == 1).int().cumprod(1).sum(1).tolist()
         self.settled = 0
-        self.actions = first_action.new_full((batch, horizon), NO_ACTION)
+        shape = (batch, horizon, *first_action.shape[1:])
+        self.actions = first_action.new_full(shape, no_action(first_action))
         self.actions[:, 0] = first_action
-        self.probs = draws.noise.new_zeros(batch, horizon, draws.dice.order.shape[-1])
+        self.probs = draws.noise.new_zeros(batch, horizon, actor.action_space.outputs)
 
     def act(self, row: int, z: Tensor, stop: int) -> Actions:
         """The actions that lead to frames before `stop`, given the frames at this row."""
@@ -64,13 +62,14 @@ class WindowedActor:
                 previous_probs,
                 self.actions[:, columns],
                 self.draws,
+                self.actor.action_space,
             )
             self.actions = self.actions.clone()
             self.actions[:, columns] = chosen
         return self.actions
 
     def _policy(self, row: int, z: Tensor, begin: int, end: int) -> Tensor:
-        """Probabilities at frames begin .. end; those clean by now settle."""
+        """The policy at frames begin .. end; those clean by now settle."""
         tau = repeat(self.schedule[row, begin:end], "t -> b t", b=len(z))
         features = self.actor.encoder(z[:, begin:end], tau)
         settled = max(begin, min(self.clean[row], end))
@@ -81,7 +80,8 @@ class WindowedActor:
             outputs.append(states.h)
         if end > settled:
             outputs.append(self.actor.lstm(features[:, settled - begin :], self.state).h)
-        return self.actor.head(torch.cat(outputs, dim=1)).float().softmax(-1)
+        said = self.actor.head(torch.cat(outputs, dim=1)).float()
+        return self.actor.action_space.policy(said)
 
 
 class RecordedActor:
@@ -97,7 +97,7 @@ class RecordedActor:
 
 @torch.no_grad()
 def imagine_windowed(
-    denoiser: Denoiser | FusedDenoiser,
+    world: WindowedWorldModel,
     actor: WindowedActor | RecordedActor,
     noise: Tensor,
     schedule: Schedule,
@@ -113,15 +113,15 @@ def imagine_windowed(
     """
     batch, horizon = noise.shape[:2]
     k = context.z.shape[1]
-    times = copied(schedule, noise)
-    cache: Any = denoiser.cache(k + horizon)
+    times = device_copy(schedule, noise)
+    cache = world.cache(k + horizon)
     z, frames, actions = noise, [noise], []
     for window in window_plan(schedule, k):
         row, start, stop = window.row, window.start, window.stop
         chosen = actor.act(row, z, stop - k)
         if window.width:
             tau = torch.cat([times.new_ones(k), times[row]])[start:stop]
-            v = denoiser.window(
+            v = world.window(
                 torch.cat([context.z, z], dim=1)[:, start:stop],
                 repeat(tau, "t -> b t", b=batch),
                 torch.cat([context.prev_actions, chosen], dim=1)[:, start:stop],

@@ -92,6 +92,10 @@ class Atari(gymnasium.Env):
         truncated = not terminated and self.ale.game_truncated()
         return self.frame, reward, terminated, truncated, self._info()
 
+    def get_action_meanings(self) -> list[str]:
+        """What the actions are called, as in Gymnasium."""
+        return [action.name for action in self.actions]
+
     def render(self) -> Frame:
         """The frame the agent sees."""
         return self.frame

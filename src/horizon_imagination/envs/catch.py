@@ -6,6 +6,7 @@ import gymnasium
 import numpy as np
 from jaxtyping import UInt8
 
+from horizon_imagination.actions import Discrete
 from horizon_imagination.envs.state import State, rng_state, set_rng_state
 from horizon_imagination.errors import UsageError
 
@@ -19,7 +20,7 @@ Board = UInt8[np.ndarray, "cells cells"]
 Frame = UInt8[np.ndarray, "height width 3"]
 
 
-def draw(board: Board, size: int) -> Frame:
+def render(board: Board, size: int) -> Frame:
     """The board's cells as flat coloured squares, `size` pixels high and wide."""
     cell = np.arange(size) * len(board) // size
     return COLOURS[board[cell][:, cell]]
@@ -34,6 +35,7 @@ class Catch(gymnasium.Env):
     """
 
     CELLS = CELLS
+    ACTIONS = Discrete(3)
     RANDOM_RETURN = -0.75
     BEST_RETURN = 1.0
 
@@ -69,9 +71,13 @@ class Catch(gymnasium.Env):
         reward = (1.0 if self.paddle == self.column else -1.0) if landed else 0.0
         return self.render(), reward, landed, False, {}
 
+    def get_action_meanings(self) -> list[str]:
+        """What the actions are called."""
+        return ["left", "stay", "right"]
+
     def render(self) -> Frame:
         """The frame the agent sees."""
-        return draw(self._board(), self.size)
+        return render(self._board(), self.size)
 
     def layer_state(self) -> State:
         """The whole state of the world, random numbers included."""

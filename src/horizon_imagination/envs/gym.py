@@ -1,7 +1,7 @@
-"""Any Gymnasium environment with discrete actions, by id or by `package.module:Name`."""
+"""Any Gymnasium environment, by id or by `package.module:Name`."""
 
-import importlib
-import json
+import inspect
+import traceback
 from collections.abc import Callable
 from typing import Any
 
@@ -9,23 +9,14 @@ import gymnasium
 import numpy as np
 from gymnasium import spaces
 
+from horizon_imagination.actions import Box, Discrete, MultiDiscrete
 from horizon_imagination.config import EnvConfig
+from horizon_imagination.envs.checked import Checked, first_line
 from horizon_imagination.envs.frames import ToFrames
-from horizon_imagination.errors import UsageError
-
-PROVIDERS = {"MiniGrid-": "minigrid", "BabyAI-": "minigrid", "MiniWorld-": "miniworld"}
-"""Packages that register their environments only once they are imported."""
-
-
-def is_registered(name: str) -> bool:
-    """Whether Gymnasium can build this id, after importing the package it is known to come from."""
-    provider = next((PROVIDERS[start] for start in PROVIDERS if name.startswith(start)), None)
-    if provider and name not in gymnasium.registry:
-        try:
-            importlib.import_module(provider)
-        except ImportError:
-            raise UsageError(f"env.id {name} needs a package: pip install {provider}") from None
-    return name in gymnasium.registry
+from horizon_imagination.envs.packages import find
+from horizon_imagination.envs.spaces import action_space
+from horizon_imagination.errors import BrokenWorldError, UsageError
+from horizon_imagination.schema import checked, parse
 
 
 def make_gym(cfg: EnvConfig) -> gymnasium.Env:
@@ -33,9 +24,9 @@ def make_gym(cfg: EnvConfig) -> gymnasium.Env:
     arguments = env_options(cfg)
     if cfg.pixels:
         arguments.setdefault("render_mode", "rgb_array")
-    env = _build(cfg, arguments)
+    env = Checked(_build(cfg, arguments), cfg.id)
     try:
-        return ToFrames(with_discrete_actions(env), cfg.size, cfg.grey, cfg.pixels)
+        return ToFrames(with_plain_actions(env), cfg)
     except UsageError:
         env.close()
         raise
@@ -44,31 +35,34 @@ def make_gym(cfg: EnvConfig) -> gymnasium.Env:
 def env_options(cfg: EnvConfig) -> dict[str, Any]:
     """The keyword arguments in `env.options`."""
     try:
-        options = json.loads(cfg.options or "{}")
-    except json.JSONDecodeError as error:
+        return checked(parse(cfg.options or "{}", "env.options"), dict, "env.options")
+    except UsageError as error:
         raise UsageError(
-            f"env.options is no JSON ({error}): expected e.g. '{{\"size\": 8}}'"
+            f"{error}: expected a JSON object of arguments, e.g. '{{\"size\": 8}}'"
         ) from None
-    if not isinstance(options, dict):
-        raise UsageError(f"env.options is {cfg.options}: expected a JSON object of arguments")
-    return options
 
 
-def with_discrete_actions(env: gymnasium.Env) -> gymnasium.Env:
-    """The environment with actions 0 to n - 1, or an error that says what to do."""
-    space = env.action_space
-    if not isinstance(space, spaces.Discrete):
-        kind = "continuous" if isinstance(space, spaces.Box) else "composite"
-        raise UsageError(
-            f"the environment has {kind} actions ({space}); expected Discrete: wrap it in one that "
-            "offers a fixed set of actions and name that as module:Name"
+def with_plain_actions(env: gymnasium.Env) -> gymnasium.Env:
+    """The environment with whole numbers from 0 on, or with one vector, or an error that says what
+    to do."""
+    space: Any = env.action_space
+    read = action_space(env)
+    if isinstance(read, Discrete) and space.start != 0:
+        start = int(space.start)
+        return gymnasium.wrappers.TransformAction(
+            env, lambda action: int(action) + start, spaces.Discrete(int(space.n))
         )
-    if space.start == 0:
-        return env
-    start = int(space.start)
-    return gymnasium.wrappers.TransformAction(
-        env, lambda action: int(action) + start, spaces.Discrete(int(space.n))
-    )
+    if isinstance(read, MultiDiscrete) and np.any(space.start):
+        return gymnasium.wrappers.TransformAction(
+            env, lambda action: np.asarray(action) + space.start, spaces.MultiDiscrete(space.nvec)
+        )
+    if isinstance(read, Box) and (len(space.shape) != 1 or space.dtype != np.float32):
+        shape, dtype = space.shape, space.dtype
+        flat = spaces.Box(np.float32(space.low).reshape(-1), np.float32(space.high).reshape(-1))
+        return gymnasium.wrappers.TransformAction(
+            env, lambda action: np.asarray(action, dtype).reshape(shape), flat
+        )
+    return env
 
 
 class OldInterface(gymnasium.Env):
@@ -95,7 +89,7 @@ class OldInterface(gymnasium.Env):
         return observation, {}
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
-        result = self.env.step(int(action))
+        result = self.env.step(int(action) if np.ndim(action) == 0 else action)
         if len(result) != 4:
             raise UsageError(
                 f"env.old_api: step() gave {len(result)} values, the old interface gives 4"
@@ -117,39 +111,51 @@ class OldInterface(gymnasium.Env):
 
 
 def _build(cfg: EnvConfig, arguments: dict[str, Any]) -> gymnasium.Env:
-    maker = _maker(cfg.id)
+    maker = _maker(cfg.id, cfg.old_api)
     if cfg.old_api:
         arguments.pop("render_mode", None)
     try:
         env = maker(**arguments)
-    except (gymnasium.error.Error, TypeError, ValueError) as error:
-        text = str(error).strip().splitlines() or [type(error).__name__]
-        raise UsageError(f"env.id {cfg.id} could not be built: {text[0]}") from error
-    if cfg.old_api:
-        return OldInterface(env)
+        if cfg.old_api:
+            return OldInterface(env)
+    except UsageError:
+        raise
+    except (Exception, SystemExit) as error:
+        raise BrokenWorldError(
+            f"env.id {cfg.id} could not be built: {first_line(error)}",
+            traceback="".join(traceback.format_exception(error)),
+        ) from error
     if not isinstance(env, gymnasium.Env):
         raise UsageError(
             f"env.id {cfg.id} gives a {type(env).__name__}, which is no gymnasium.Env: if its step "
-            "returns 4 values, add --env.old_api"
+            "returns 4 values, add --env.old-api"
         )
     return env
 
 
-def _maker(name: str) -> Callable[..., Any]:
+def _checked_maker(found: Any, name: str, old_api: bool) -> Callable[..., Any]:
+    """A class of environments or a function that returns one; anything else is not called."""
+    if isinstance(found, type):
+        methods = all(callable(getattr(found, x, None)) for x in ("reset", "step"))
+        if issubclass(found, gymnasium.Env) or (old_api and methods):
+            return found
+        hint = ": if its step returns 4 values, add --env.old-api" if methods else ""
+        raise UsageError(f"env.id {name} is a class that is no gymnasium.Env{hint}")
+    if inspect.isroutine(found) and not inspect.isbuiltin(found):
+        return found
+    raise UsageError(
+        f"env.id {name} is a {type(found).__name__}: expected a class of environments, or a "
+        "function that returns one"
+    )
+
+
+def _maker(name: str, old_api: bool) -> Callable[..., Any]:
     """What builds the environment: a registered id, or a class or function of a module."""
     if ":" in name:
         module_name, _, attribute = name.partition(":")
-        try:
-            module = importlib.import_module(module_name)
-        except ImportError as error:
-            raise UsageError(
-                f"env.id {name}: cannot import {module_name} ({error}): is it installed, or in a "
-                "folder on PYTHONPATH?"
-            ) from error
-        if hasattr(module, attribute):
-            return getattr(module, attribute)
-        if attribute not in gymnasium.registry:
-            raise UsageError(f"env.id {name}: module {module_name} has no {attribute}")
+        found = find(module_name, attribute, name)
+        if found is not None:
+            return _checked_maker(found, name, old_api)
         name = attribute
     return lambda **arguments: gymnasium.make(name, disable_env_checker=True, **arguments)
 

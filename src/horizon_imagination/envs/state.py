@@ -63,11 +63,11 @@ def set_rng_state(rng: np.random.Generator, state: State) -> None:
 
 
 def _layers(env: gymnasium.Env) -> list[gymnasium.Env]:
-    """The environment and what it wraps, from the outside in."""
+    """The environment and what it wraps, from the outside in, without `transparent` wrappers."""
     layers = [env]
     while isinstance(layers[-1], gymnasium.Wrapper):
         layers.append(layers[-1].env)
-    return layers
+    return [layer for layer in layers if not getattr(type(layer), "transparent", False)]
 
 
 def _can_tell(layer: gymnasium.Env) -> bool:

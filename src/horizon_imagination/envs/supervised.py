@@ -1,13 +1,14 @@
 """An environment in a process of its own, restarted when it crashes, hangs or returns garbage."""
 
 import os
+import secrets
 import signal
 import socket
 import subprocess
 import sys
 import tempfile
 from contextlib import suppress
-from multiprocessing.connection import Connection
+from pathlib import Path
 from typing import Any
 
 import gymnasium
@@ -15,18 +16,21 @@ import numpy as np
 from jaxtyping import UInt8
 
 from horizon_imagination.config import EnvConfig
+from horizon_imagination.envs.pipe import Pipe, StrayBytes
 from horizon_imagination.envs.state import State
-from horizon_imagination.errors import UsageError
+from horizon_imagination.errors import BrokenWorldError, EnvFailure, UsageError
 
 Frame = UInt8[np.ndarray, "height width channel"]
-
-
-class EnvFailure(RuntimeError):  # noqa: N818  (what happened, not what was wrong)
-    """The environment failed too often in a row: save everything and stop."""
+MARK = "HORIZON_ENV_MARK"
+"""The variable that a child and all it starts inherit; it also opens every message."""
 
 
 class ChildError(RuntimeError):
     """One crash, hang or garbage answer of the child; its text is the reason."""
+
+    def __init__(self, reason: str, *, traceback: str = "") -> None:
+        super().__init__(reason)
+        self.traceback = traceback
 
 
 class Supervised(gymnasium.Env):
@@ -48,6 +52,7 @@ class Supervised(gymnasium.Env):
         self.frame: Frame | None = None
         child = self._child()
         self.observation_space, self.action_space = child.spaces
+        self.view = child.view
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
@@ -56,7 +61,7 @@ class Supervised(gymnasium.Env):
         while True:
             child = self._child()
             try:
-                frame, info = child.ask("reset", seed, self.cfg.reset_timeout)
+                frame, info = child.ask(("reset", seed), self.cfg.reset_timeout, "reset")
                 self.frame = self._checked(frame)
             except ChildError as failure:
                 self._failed(failure)
@@ -69,7 +74,7 @@ class Supervised(gymnasium.Env):
         if self.child is None or self.frame is None:
             raise gymnasium.error.ResetNeeded("call reset() before step()")
         try:
-            answer = self.child.ask("step", int(action), self.cfg.step_timeout)
+            answer = self.child.ask(("step", int(action)), self.cfg.step_timeout, "step")
             frame, reward, terminated, truncated, info = answer
             if not np.isfinite(reward):
                 raise ChildError(f"garbage: the reward is {reward}")
@@ -96,7 +101,7 @@ class Supervised(gymnasium.Env):
         if self.child is None:
             return None
         try:
-            inner = self.child.ask("snapshot", None, self.cfg.step_timeout)
+            inner = self.child.ask(("snapshot", None), self.cfg.step_timeout, "snapshot")
         except ChildError:
             return None  # the next step will report it
         return None if inner is None else {"inner": inner, "frame": self.frame}
@@ -104,7 +109,7 @@ class Supervised(gymnasium.Env):
     def set_layer_state(self, state: State) -> None:
         """The inverse of `layer_state`."""
         try:
-            self._child().ask("restore", state["inner"], self.cfg.reset_timeout)
+            self._child().ask(("restore", state["inner"]), self.cfg.reset_timeout, "restore")
         except ChildError as failure:
             raise EnvFailure(f"{self.cfg.id} did not take its saved state: {failure}") from failure
         frame = state["frame"]
@@ -134,7 +139,8 @@ class Supervised(gymnasium.Env):
         if self.failures_in_a_row >= self.cfg.max_failures:
             raise EnvFailure(
                 f"{self.cfg.id} failed {self.failures_in_a_row} times in a row (env.max_failures), "
-                f"the last time with: {failure}"
+                f"the last time with: {failure}",
+                traceback=failure.traceback,
             )
 
     def _checked(self, frame: Any) -> Frame:
@@ -153,28 +159,41 @@ class Child:
 
     def __init__(self, cfg: EnvConfig, seed: int) -> None:
         self.folder = tempfile.TemporaryDirectory(prefix="horizon-env-", ignore_cleanup_errors=True)
+        self.mark = secrets.token_bytes(8)
         ours, theirs = socket.socketpair()
         with theirs:
+            number = theirs.fileno()
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "horizon_imagination.envs.child", str(theirs.fileno())],
-                pass_fds=[theirs.fileno()],
+                [sys.executable, "-m", "horizon_imagination.envs.child", str(number)],
+                pass_fds=[number],
                 stdin=subprocess.DEVNULL,
                 # what the simulator leaves in its temporary folder goes even if it is killed
-                env=os.environ | {"TMPDIR": self.folder.name},
+                env=os.environ | {"TMPDIR": self.folder.name, MARK: self.mark.hex()},
                 start_new_session=True,  # a group of its own: engines it starts are killed with it
             )
-        self.pipe = Connection(ours.detach())
+        self.pipe = Pipe(ours, self.mark)
         try:
-            self._send((sys.path, cfg, seed))
-            self.spaces = self._receive(cfg.reset_timeout, "starting")
+            self.spaces, self.view = self.ask((sys.path, cfg, seed), cfg.reset_timeout, "starting")
         except (ChildError, UsageError):
             self.kill()
             raise
 
-    def ask(self, question: str, argument: Any, timeout: float) -> Any:
+    def ask(self, question: Any, timeout: float, doing: str) -> Any:
         """The child's answer, or `ChildError`."""
-        self._send((question, argument))
-        return self._receive(timeout, question)
+        try:
+            self.pipe.send(question, timeout)
+            kind, answer = self.pipe.receive(timeout)
+        except TimeoutError:
+            raise ChildError(f"hang: no answer within {timeout:g} s ({doing})") from None
+        except StrayBytes as error:
+            raise ChildError(f"garbage: {error}") from None
+        except (EOFError, OSError):
+            raise ChildError(self._death()) from None
+        if kind == "usage":
+            raise BrokenWorldError(answer[0], traceback=answer[1])
+        if kind == "error":
+            raise ChildError(f"crash: {answer[0]}", traceback=answer[1])
+        return answer
 
     def close(self) -> None:
         """Let the child close its environment; kill it if that takes too long."""
@@ -184,31 +203,13 @@ class Child:
         self.kill()
 
     def kill(self) -> None:
-        """End the child and all it has started, at once, and remove its files."""
+        """Kill the child and every process it started, and remove its files."""
         self.pipe.close()
         with suppress(ProcessLookupError, PermissionError):  # gone already
             os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait()
+        end_strays(self.mark)
         self.folder.cleanup()
-
-    def _send(self, message: Any) -> None:
-        try:
-            self.pipe.send(message)
-        except OSError:
-            raise ChildError(self._death()) from None
-
-    def _receive(self, timeout: float, doing: str) -> Any:
-        try:
-            if not self.pipe.poll(timeout):
-                raise ChildError(f"hang: no answer within {timeout:g} s ({doing})")
-            kind, answer = self.pipe.recv()
-        except (EOFError, OSError):
-            raise ChildError(self._death()) from None
-        if kind == "usage":
-            raise UsageError(answer)
-        if kind == "error":
-            raise ChildError(f"crash: {answer}")
-        return answer
 
     def _death(self) -> str:
         try:
@@ -217,3 +218,31 @@ class Child:
             return "crash: the pipe is closed"
         how = signal.Signals(-code).name if code < 0 else f"exit status {code}"
         return f"crash: the process died ({how})"
+
+
+def end_strays(mark: bytes) -> None:
+    """Kill what a child has started and let go: processes that left its session keep its mark.
+
+    Linux tells the environment of every process; elsewhere those that left are not found.
+    """
+    word = f"{MARK}={mark.hex()}".encode()
+    for _ in range(10):  # one that forks while it is looked for is found the next time
+        strays = [pid for pid in _processes() if word in _environment(pid)]
+        for pid in strays:
+            with suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, signal.SIGKILL)
+        if not strays:
+            return
+
+
+def _processes() -> list[int]:
+    with suppress(OSError):
+        return [int(name) for name in os.listdir("/proc") if name.isdigit()]
+    return []
+
+
+def _environment(pid: int) -> list[bytes]:
+    try:
+        return Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+    except OSError:
+        return []  # gone, or somebody else's

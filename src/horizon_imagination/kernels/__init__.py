@@ -1,4 +1,4 @@
-"""GPU kernels in Triton, each the same function as plain torch code in `models`.
+"""GPU kernels in Triton; each computes the same function as plain torch code in `models`.
 
 Modules here import Triton and are imported only where `usable` says so; `fuse` switches the
 networks over. Without a CUDA device or Triton everything runs as plain torch.

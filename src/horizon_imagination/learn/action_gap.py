@@ -47,9 +47,8 @@ def _errors(
     place = torch.minimum((1 + share * last).long(), last)
     tau = (torch.arange(length, device=device) != place[:, None]).float()
     noise = uniform_noise(*batch.z.shape, rng=rng).to(device)
-    offset = torch.randint(1, max(2, denoiser.num_actions), (samples,), generator=rng).to(device)
     other = batch.prev_actions.clone()
-    other[rows, place] = (other[rows, place] + offset) % denoiser.num_actions
+    other[rows, place] = denoiser.action_space.another(other[rows, place], rng)
     noisy, counted = interpolate(noise, batch.z, tau), last > 0
     found = []
     for actions in (batch.prev_actions, other):

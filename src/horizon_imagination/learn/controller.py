@@ -10,32 +10,28 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from horizon_imagination.config import ControllerConfig, ImaginationConfig
-from horizon_imagination.engine.constants import copied, index
-from horizon_imagination.engine.draws import Draws, draw
+from horizon_imagination.engine.device_copies import device_copy, device_index
+from horizon_imagination.engine.draws import Draws, sample_draws
 from horizon_imagination.engine.dream import Start, dream
-from horizon_imagination.engine.fused import FusedDenoiser
 from horizon_imagination.engine.policy_windows import EntryPlan, entry_logits, entry_plan
 from horizon_imagination.imagination import Imagined, change_count, late_change_rate
 from horizon_imagination.learn.learner import Losses, Term
 from horizon_imagination.learn.ranks import Ranks
 from horizon_imagination.models.actor_critic import Actor, Critic
-from horizon_imagination.models.denoiser import Denoiser
-from horizon_imagination.models.reward import RewardModel
 from horizon_imagination.returns import (
     advantages,
     lambda_returns,
     return_range,
-    symexp,
-    symlog,
     until_first_end,
     update_return_scale,
 )
-from horizon_imagination.schedules import horizon_schedule
+from horizon_imagination.schedules import check_schedule
 from horizon_imagination.types import Flags, Latents, Scalars, Schedule
+from horizon_imagination.world_model import WorldModel
 
 
 class Outcome(NamedTuple):
-    """What the reward model says of an imagined trajectory."""
+    """What the world model says of an imagined trajectory."""
 
     reward: Scalars
     terminated: Flags
@@ -45,23 +41,24 @@ class Outcome(NamedTuple):
 
 @dataclass
 class ControllerLoss:
-    """Imagines from real contexts and scores what the actor did there."""
+    """Imagines from real contexts in any world model, and scores what the actor did there.
+
+    The schedule is any that `check_schedule` accepts. The config of imagination gives the rest:
+    frames of context, sampler and engine.
+    """
 
     actor: Actor
     critic: Critic
-    denoiser: Denoiser | FusedDenoiser
-    reward: RewardModel
+    world: WorldModel
+    schedule: Schedule
     config: ControllerConfig
     imagination: ImaginationConfig
     rng: torch.Generator
     return_scale: Float[Tensor, ""] = field(default_factory=lambda: torch.tensor(torch.nan))
     ranks: Ranks = field(default_factory=Ranks)
 
-    @cached_property
-    def schedule(self) -> Schedule:
-        """The Horizon schedule of the config."""
-        cfg = self.imagination
-        return horizon_schedule(cfg.horizon, cfg.budget, cfg.decay_horizon)
+    def __post_init__(self) -> None:
+        check_schedule(self.schedule, self.schedule.shape[1])
 
     @cached_property
     def plan(self) -> EntryPlan:
@@ -77,7 +74,7 @@ class ControllerLoss:
         imagined = self.imagine(start)
         outcome = self.judge(start, imagined)
         raw_values = self.values(start, imagined.z[-1])
-        values = symexp(raw_values.detach().float())
+        values = self.critic.readout.value(raw_values.detach())
         returns = lambda_returns(
             outcome.reward,
             outcome.terminated,
@@ -94,26 +91,26 @@ class ControllerLoss:
         )
         advantage = advantages(returns, values[:, :-1], self.return_scale)
         terms, metrics = self.actor_terms(start, imagined, advantage, outcome.valid)
-        error = (raw_values[:, :-1].float() - symlog(returns)).square()
+        error = self.critic.readout.error(raw_values[:, :-1], returns)
         terms["critic"] = Term((error * outcome.valid).sum(), outcome.valid.sum())
         metrics |= self.figures(imagined, outcome, returns, values)
         metrics["critic"] = self.ranks.mean(terms["critic"].total, terms["critic"].count)
         return Losses(terms, metrics)
 
-    def draw(self, start: Start) -> Draws:
+    def sample_draws(self, start: Start) -> Draws:
         """Noise and dice: drawn for the trajectories of all ranks, of which this rank has some."""
         rows, _, channels, height, width = start.z.shape
-        batch, num_actions = self.ranks.total(rows), self.actor.head.out_features
+        batch = self.ranks.total(rows)
         shape = (batch, self.schedule.shape[1], channels, height, width)
         sampler = self.imagination.sampler
-        drawn = draw(shape, len(self.schedule), num_actions, sampler, self.rng)
+        drawn = sample_draws(shape, len(self.schedule), self.actor.action_space, sampler, self.rng)
         return drawn.of(self.ranks.rows(batch))
 
     def imagine(self, start: Start) -> Imagined:
         """What the actor does after the contexts."""
         cfg = self.imagination
         return dream(
-            self.denoiser,
+            self.world,
             self.actor,
             start,
             self.schedule,
@@ -121,7 +118,7 @@ class ControllerLoss:
             sampler=cfg.sampler,
             window=cfg.engine == "window",
             rng=self.rng,
-            draws=self.draw(start),
+            draws=self.sample_draws(start),
         )
 
     @torch.no_grad()
@@ -130,22 +127,20 @@ class ControllerLoss:
         k = self.imagination.context
         seen = torch.cat([start.z[:, -k:], imagined.z[-1]], dim=1)
         real = torch.cat(
-            [start.mask[:, -k:], start.mask.new_ones(imagined.actions.shape[1:])], dim=1
+            [start.mask[:, -k:], start.mask.new_ones(imagined.actions.shape[1:3])], dim=1
         )
-        out, _ = self.reward(seen, None, None, real)
-        out = out[:, k:].float()
-        chance = out[..., 1:].softmax(-1)[..., 1]
+        reward, chance = (x[:, k:] for x in self.world.reward_and_end(seen, real))
         shape = self.ranks.total(len(chance)), chance.shape[1]
         dice = torch.rand(*shape, generator=self.rng, device=self.rng.device)
         terminated = self.ranks.share(dice) < chance
-        return Outcome(symexp(out[..., 0]), terminated, until_first_end(terminated))
+        return Outcome(reward, terminated, until_first_end(terminated))
 
-    def values(self, start: Start, z: Latents) -> Float[Tensor, "batch time+1"]:
-        """Symlog values of the last context frame and every imagined one."""
+    def values(self, start: Start, z: Latents) -> Float[Tensor, "batch time+1 size"]:
+        """What the critic says of the last context frame and every imagined one."""
         seen = torch.cat([start.z, z], dim=1)
         real = torch.cat([start.mask, start.mask.new_ones(z.shape[:2])], dim=1)
         out, _ = self.critic(seen, None, None, real)
-        return out[:, start.z.shape[1] - 1 :, 0]
+        return out[:, start.z.shape[1] - 1 :]
 
     def actor_terms(
         self, start: Start, imagined: Imagined, advantage: Scalars, valid: Flags
@@ -155,42 +150,41 @@ class ControllerLoss:
         logits = entry_logits(
             self.actor, plan, self.schedule, start.z, start.mask, imagined
         ).float()
-        log_probs = logits.log_softmax(-1)
-        rows, columns = (index(x, logits.device) for x in (plan.rows, plan.columns))
-        taken = imagined.actions[rows, :, columns]
-        chosen = log_probs.gather(-1, rearrange(taken, "entry b -> entry b 1"))[..., 0]
+        rows, columns = (device_index(x, logits.device) for x in (plan.rows, plan.columns))
+        scores = self.actor.action_space.scores(logits, imagined.actions[rows, :, columns])
         counted = rearrange(valid[:, columns], "b entry -> entry b")
-        gain = rearrange(advantage[:, columns], "b entry -> entry b") * chosen
-        entropy = -(log_probs.exp() * log_probs).sum(-1)
+        gain = rearrange(advantage[:, columns], "b entry -> entry b") * scores.log_prob
         count = counted.sum()
         terms = {
             "actor": Term(-(gain * counted).sum(), count),
-            "entropy": Term((entropy * counted).sum(), count, -self.config.entropy_weight),
+            "entropy": Term((scores.entropy * counted).sum(), count, -self.config.entropy_weight),
         }
         metrics = {n: self.ranks.mean(term.total, term.count) for n, term in terms.items()}
         clean = slice(plan.num_clean)
-        seen = log_probs[clean].detach().exp(), entropy[clean].detach(), counted[clean]
-        metrics["sight"] = self.sight(*seen)
+        seen = scores.policy[clean].detach(), scores.entropy[clean].detach(), counted[clean]
+        metrics["state_action_information"] = self.state_action_information(*seen)
         return terms, metrics
 
-    def sight(
+    def state_action_information(
         self,
-        probs: Float[Tensor, "entry batch action"],
+        policy: Float[Tensor, "entry batch action"],
         entropy: Float[Tensor, "entry batch"],
         counted: Bool[Tensor, "entry batch"],
     ) -> Float[Tensor, ""]:
-        """How far the action depends on what is seen, in nats: the entropy of the mean policy minus
-        the mean entropy. A policy that does the same in every state has 0."""
-        count, weight = counted.sum(), rearrange(counted.to(probs), "entry b -> entry b 1")
-        mean = self.ranks.mean((probs * weight).sum((0, 1)), count.expand(probs.shape[-1]))
-        return torch.special.entr(mean).sum() - self.ranks.mean((entropy * counted).sum(), count)
+        """Mutual information of state and action in nats, as the action space counts it. It is 0
+        for a policy that does the same in every state."""
+        space = self.actor.action_space
+        count, weight = counted.sum(), rearrange(counted.to(policy), "entry b -> entry b 1")
+        moments = space.moments(policy)
+        mean = self.ranks.mean((moments * weight).sum((0, 1)), count.expand(moments.shape[-1]))
+        return space.information(mean, self.ranks.mean((entropy * counted).sum(), count))
 
     def figures(
         self, imagined: Imagined, outcome: Outcome, returns: Scalars, values: Tensor
     ) -> dict[str, Tensor]:
         """What one wants to see of an imagination."""
         valid, mean = outcome.valid, self.ranks.mean
-        schedule = copied(self.schedule, imagined.z)
+        schedule = device_copy(self.schedule, imagined.z)
         steps, rows = valid.sum(), valid.new_full((), len(valid), dtype=torch.long)
         return {
             "imagined_return": mean((outcome.reward * valid).sum(), rows),

@@ -10,14 +10,12 @@ from jaxtyping import Float
 from torch import Tensor
 
 from horizon_imagination.data.segment import shift_right
-from horizon_imagination.engine.rollout import RecordedActor, imagine_windowed
+from horizon_imagination.engine.dream import imagine_recorded
 from horizon_imagination.flow import uniform_noise
 from horizon_imagination.imagination import Context
 from horizon_imagination.learn.world_model import Experience
-from horizon_imagination.models.denoiser import Denoiser
-from horizon_imagination.models.reward import RewardModel
-from horizon_imagination.returns import symexp
 from horizon_imagination.types import Schedule
+from horizon_imagination.world_model import WorldModel
 
 SEGMENTS = 32
 """So many are followed."""
@@ -25,32 +23,30 @@ SEGMENTS = 32
 
 @torch.no_grad()
 def dreamed_reward(
-    denoiser: Denoiser,
-    reward: RewardModel,
+    world: WorldModel,
     batch: Experience,
     schedule: Schedule,
     rng: torch.Generator,
 ) -> dict[str, Float[Tensor, ""]]:
-    """What segments paid, what the reward model says they paid, and what they pay if they are
+    """What segments paid, what the world model reads off them, and what they pay if they are
     imagined from their first frames under the actions that were taken: means over segments.
-    All draws are the CPU's."""
+
+    What the last quarter of the horizon paid is told apart: there the past is longest, and errors
+    add up. All draws are the CPU's."""
     segments, length, *frame = batch.z.shape
     horizon = schedule.shape[1]
     context = length - horizon
     noise = uniform_noise(segments, horizon, *frame, rng=rng).to(batch.z.device)
-    imagined = imagine_windowed(
-        denoiser,
-        RecordedActor(batch.prev_actions[:, context:].clamp(min=0)),
-        noise,
-        schedule,
-        Context(batch.z[:, :context], batch.prev_actions[:, :context]),
-        record=False,
-    )
+    start = Context(batch.z[:, :context], batch.prev_actions[:, :context])
+    imagined = imagine_recorded(world, start, batch.prev_actions[:, context:], noise, schedule)
     dream = torch.cat([batch.z[:, :context], imagined.z[-1]], dim=1)
     paid = {
-        "imagined_reward": symexp(reward.predict(dream)[0].float()),
-        "read_reward": symexp(reward.predict(batch.z)[0].float()),
+        "imagined_reward": world.reward_and_end(dream)[0],
+        "read_reward": world.reward_and_end(batch.z)[0],
         "real_reward": shift_right(batch.reward, 0.0),
     }
-    led_to = batch.mask[:, context:]
-    return {name: (p[:, context:] * led_to).sum() / segments for name, p in paid.items()}
+    each = {name: p[:, context:] * batch.mask[:, context:] for name, p in paid.items()}
+    late = horizon - max(1, horizon // 4)
+    sums = {name: p.sum() for name, p in each.items()}
+    sums |= {f"late_{name}": p[:, late:].sum() for name, p in each.items()}
+    return {name: total / segments for name, total in sums.items()}

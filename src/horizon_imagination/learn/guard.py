@@ -12,8 +12,10 @@ import torch
 from safetensors.torch import save_file
 from torch import Tensor
 
+from horizon_imagination.errors import Failure
 
-class NotFiniteError(RuntimeError):
+
+class NotFiniteError(Failure):
     """A loss, gradient or weight was infinite or not a number; the message says where."""
 
 
@@ -38,7 +40,7 @@ class Guard:
         self._watched.append((learner, step, what, norm.detach().isfinite()))
 
     def check(self, *, now: bool = False) -> None:
-        """Look at what was watched, every few steps or at once."""
+        """Check what was watched, every few steps or immediately."""
         self._checks += 1
         if not self._watched or (self._checks % self.every and not now):
             return

@@ -19,7 +19,7 @@ from horizon_imagination.device import to_device
 from horizon_imagination.types import Latents
 
 BLOCKS = {"cpu": 64, "mps": 64, "cuda": 512}
-"""Frames encoded at once, by kind of device."""
+"""Frames encoded in one call, by kind of device."""
 RESIDENT_SHARE = 0.1
 
 Encode = Callable[[UInt8[Tensor, "batch channel height width"]], Tensor]

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -9,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from horizon_imagination.config import LearnerConfig
-from horizon_imagination.learn.graph import StepGraph
+from horizon_imagination.engine.graph import StepGraph
 from horizon_imagination.learn.guard import Guard, NotFiniteError
 from horizon_imagination.learn.ranks import Ranks
 
@@ -56,6 +57,8 @@ class Learner:
     parameters: dict[str, list[nn.Parameter]]
     """Groups by module name; each group's gradient is clipped on its own."""
     guard: Guard
+    precision: Callable[[], AbstractContextManager] = nullcontext
+    """The context that the loss is computed in; gradients are taken outside it."""
     after_step: Callable[[], None] = lambda: None
     examine: Callable[[], Metrics] = lambda: {}
     """Figures that are worth a look after a stage of steps, not after each."""
@@ -64,32 +67,39 @@ class Learner:
     """Capture the step as a CUDA graph."""
     generators: Sequence[torch.Generator] = ()
     """The random streams that the loss draws from on the device."""
+    rates: dict[str, float] = field(default_factory=dict)
+    """Learning rate of a group, as a multiple of the config's."""
+    weight_decays: dict[str, float] = field(default_factory=dict)
+    """Weight decay of a group, in the place of the config's."""
     steps: int = 0
     optimizer: torch.optim.Optimizer = field(init=False)
     _graph: StepGraph | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
         cfg = self.config
-        groups = [{"params": group} for group in self.parameters.values() if group]
+        groups: list[dict[str, Any]] = [
+            {"params": group, "weight_decay": self.weight_decays.get(name, cfg.weight_decay)}
+            for name, group in self.parameters.items()
+            if group
+        ]
         device = groups[0]["params"][0].device if groups else torch.device("cpu")
-        rate: float | Tensor = cfg.learning_rate
+        for name, group in zip(self._names(), groups, strict=True):
+            rate = cfg.learning_rate * self.rates.get(name, 1.0)
+            group["lr"] = torch.tensor(rate, device=device) if self.graphed else rate
         if self.graphed:
-            rate = torch.tensor(rate, device=device)
             self._graph = StepGraph(self._update, self.generators)
         self.optimizer = torch.optim.AdamW(
             groups,
-            lr=rate,
+            lr=cfg.learning_rate,
             betas=cfg.betas,
             eps=cfg.eps,
-            weight_decay=cfg.weight_decay,
             fused=True if device.type == "cuda" else None,
             capturable=self.graphed,
         )
 
     def active(self, epoch: int) -> bool:
         """Whether this learner works in an epoch."""
-        last = self.config.last_epoch
-        return self.config.first_epoch <= epoch and (last is None or epoch <= last)
+        return self.config.works_in(epoch)
 
     def step(self) -> Metrics:
         """One optimiser step; figures to log, still on the device."""
@@ -127,7 +137,8 @@ class Learner:
         self.optimizer.zero_grad(set_to_none=True)
         figures = Figures([], {}, {})
         for batch in batches:
-            losses = self.loss(batch)
+            with self.precision():
+                losses = self.loss(batch)
             loss = sum_terms(losses.terms, self.ranks) / len(batches)
             loss.backward()
             # Of all ranks together, so that they stop together.
@@ -154,11 +165,16 @@ class Learner:
         self.guard.check()
 
     def _set_rate(self, rate: float) -> None:
-        for group in self.optimizer.param_groups:
+        for name, group in zip(self._names(), self.optimizer.param_groups, strict=True):
+            own = rate * self.rates.get(name, 1.0)
             if isinstance(group["lr"], Tensor):
-                group["lr"].fill_(rate)
+                group["lr"].fill_(own)
             else:
-                group["lr"] = rate
+                group["lr"] = own
+
+    def _names(self) -> list[str]:
+        """The names of the optimiser's groups."""
+        return [name for name, group in self.parameters.items() if group]
 
 
 def sum_terms(terms: dict[str, Term], ranks: Ranks = Ranks()) -> Tensor:  # noqa: B008  (frozen)

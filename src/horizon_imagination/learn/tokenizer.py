@@ -3,7 +3,8 @@
 from collections.abc import Callable
 
 import torch
-from jaxtyping import UInt8
+from einops import repeat
+from jaxtyping import Float, UInt8
 from torch import Tensor
 
 from horizon_imagination.flow import uniform_noise
@@ -31,6 +32,14 @@ def tokenizer_loss(
     count = images.new_full((), len(frames))
     terms = {"reconstruction": Term(error.sum(), count)}
     if perceptual is not None:
-        terms["perceptual"] = Term(perceptual(rebuilt, images) * count, count)
+        distance = perceptual(coloured(rebuilt), coloured(images))
+        terms["perceptual"] = Term(distance * count, count)
     metrics = {name: ranks.mean(term.total, term.count) for name, term in terms.items()}
     return Losses(terms, metrics)
+
+
+def coloured(images: Float[Tensor, "batch _ height width"]) -> Float[Tensor, "_ 3 height width"]:
+    """Images for a network that sees colours; every channel of a stack is a grey one."""
+    if images.shape[1] == 3:
+        return images
+    return repeat(images, "b c h w -> (b c) three h w", three=3)

@@ -21,7 +21,6 @@ from horizon_imagination.learn.learner import Losses, Term
 from horizon_imagination.learn.ranks import Ranks
 from horizon_imagination.models.denoiser import Denoiser
 from horizon_imagination.models.reward import RewardModel
-from horizon_imagination.returns import symlog
 from horizon_imagination.types import Actions, Flags, Latents, Scalars, Times
 
 
@@ -36,7 +35,7 @@ class Experience(NamedTuple):
     mask: Flags
 
 
-def draw_times(
+def sample_training_times(
     batch: int, length: int, context: int, cfg: WorldModelConfig, rng: torch.Generator
 ) -> Times:
     """Independent times with clean prefixes; a share shaped like rows of the Horizon schedule."""
@@ -70,17 +69,17 @@ def reward_terms(
     ranks: Ranks = Ranks(),  # noqa: B008  (frozen)
 ) -> tuple[dict[str, Term], dict]:
     """Errors of reward and end at every frame that an action of the segment led to."""
-    reward, end_logits = model.predict(batch.z)
+    reward, end_logits = model.split(model(batch.z)[0])
     led_to = batch.mask.clone()
     led_to[:, 0] = False
     target = shift_right(batch.reward, 0.0)
     ended = shift_right(batch.terminated, False).long()
-    squared = (reward.float() - symlog(target)).square()
+    error = model.readout.error(reward, target)
     logits = rearrange(end_logits.float(), "b t two -> b two t")
     cross_entropy = F.cross_entropy(logits, ended, reduction="none")
     count = led_to.sum()
     terms = {
-        "reward": Term((squared * led_to).sum(), count),
+        "reward": Term((error * led_to).sum(), count),
         "end": Term((cross_entropy * led_to).sum(), count),
     }
     right = (end_logits.argmax(-1) == ended) & led_to
@@ -107,12 +106,16 @@ def world_model_loss(
     """Denoiser and reward model on the same clean segments; a frozen denoiser is left out."""
     if reward.encoder.statistics:
         reward.encoder.statistics.update(batch.z, batch.mask)
-    terms, metrics = reward_terms(reward, ranks.share(batch), ranks)
+    shown = batch
+    if cfg.reward_noise:
+        spread = cfg.reward_noise * uniform_noise(*batch.z.shape, rng=rng)
+        shown = batch._replace(z=batch.z + spread)
+    terms, metrics = reward_terms(reward, ranks.share(shown), ranks)
     if denoiser is not None:
         if denoiser.statistics:
             denoiser.statistics.update(batch.z, batch.mask)
         samples, length = batch.mask.shape
-        tau = draw_times(samples, length, context, cfg, rng)
+        tau = sample_training_times(samples, length, context, cfg, rng)
         noise = uniform_noise(*batch.z.shape, rng=rng)
         terms |= denoiser_terms(denoiser, denoiser_cfg, *ranks.share((batch, tau, noise)))
     means: dict[str, Tensor] = {

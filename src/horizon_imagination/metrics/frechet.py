@@ -1,12 +1,10 @@
-"""The Fréchet distance between two sets of features, exact in float64, with its uncertainty.
+"""The Fréchet distance between two sets of features, exact in float64.
 
 Between Gaussians of the sets' moments: |m1 - m2|^2 + tr S1 + tr S2 - 2 tr sqrt(S1 S2). With A and B
 the centred features over sqrt(n - 1), S1 = A'A and S2 = B'B, the last trace is the sum of the
 singular values of A B': real, not negative, and accurate where covariances are singular. Taking
 matrix roots of covariances instead gives complex numbers and distances below zero there.
 """
-
-from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -15,21 +13,6 @@ from torch import Tensor
 
 Features = Float[Tensor, "sample feature"]
 Others = Float[Tensor, "other feature"]
-
-
-@dataclass(frozen=True)
-class FrechetEstimate:
-    """A distance, how many samples it rests on and what is known about its error."""
-
-    distance: float
-    """The distance between the sets as they are; with few samples it is too large."""
-    extrapolated: float
-    """The distance that ever more samples would approach: the bias in 1/n taken out."""
-    low: float
-    high: float
-    """Bootstrap interval of `distance`."""
-    samples: int
-    """Size of the smaller set."""
 
 
 def frechet_distance(x: Features, y: Others) -> float:
@@ -70,47 +53,3 @@ def extrapolated_distance(
             distances.append(frechet_distance(x[i], y[j]))
     slope_and_intercept = np.polyfit(inverse, distances, 1)
     return max(float(slope_and_intercept[1]), 0.0)
-
-
-def bootstrap_interval(
-    x: Features,
-    y: Others,
-    rng: torch.Generator,
-    *,
-    resamples: int = 100,
-    level: float = 0.95,
-    paired: bool = False,
-) -> tuple[float, float]:
-    """The basic bootstrap interval: errors of resampled sets, turned around the distance found.
-
-    A resampled set repeats samples, so that its distance is too large once more; reflecting it
-    takes that bias out, where plain percentiles would miss the distance itself. `paired` draws the
-    same samples of both sets, for videos that continue the same contexts.
-    """
-    found, drawn = frechet_distance(x, y), []
-    for _ in range(resamples):
-        i = torch.randint(len(x), (len(x),), generator=rng)
-        j = i if paired else torch.randint(len(y), (len(y),), generator=rng)
-        drawn.append(frechet_distance(x[i], y[j]))
-    low, high = np.quantile(drawn, [(1 - level) / 2, (1 + level) / 2])
-    return max(2 * found - float(high), 0.0), max(2 * found - float(low), 0.0)
-
-
-def frechet_estimate(
-    x: Features,
-    y: Others,
-    rng: torch.Generator,
-    *,
-    resamples: int = 100,
-    level: float = 0.95,
-    paired: bool = False,
-) -> FrechetEstimate:
-    """The distance with its extrapolation and its interval."""
-    low, high = bootstrap_interval(x, y, rng, resamples=resamples, level=level, paired=paired)
-    return FrechetEstimate(
-        distance=frechet_distance(x, y),
-        extrapolated=extrapolated_distance(x, y, rng),
-        low=low,
-        high=high,
-        samples=min(len(x), len(y)),
-    )

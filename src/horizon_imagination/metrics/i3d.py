@@ -14,7 +14,7 @@ from einops import rearrange, reduce
 from jaxtyping import Float, UInt8
 from torch import Tensor, nn
 
-from horizon_imagination.models.weights import load_weights
+from horizon_imagination.pretrained import load_weights
 
 Volume = Float[Tensor, "batch channel time height width"]
 Changed = Float[Tensor, "batch _ _ _ _"]

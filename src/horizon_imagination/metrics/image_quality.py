@@ -1,13 +1,12 @@
-"""How close frames are to the frames they should be: MSE, PSNR, SSIM; LPIPS is a network.
+"""Distance of frames from reference frames: MSE, PSNR, SSIM and LPIPS.
 
-Pixels are in [0, 1]. Each function gives one number per frame, so that means can be taken over
-whatever the caller compares.
+Pixels are in [0, 1]. Each function returns one number per frame; the caller averages.
 """
 
 import torch
 import torch.nn.functional as F
 from einops import rearrange, reduce
-from jaxtyping import Float, UInt8
+from jaxtyping import Float, Shaped, UInt8
 from torch import Tensor
 
 from horizon_imagination.models.perceptual import Lpips
@@ -19,6 +18,16 @@ PerFrame = Float[Tensor, "*batch"]
 def unit_pixels(frames: UInt8[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
     """Bytes as numbers in [0, 1]."""
     return frames.float() / 255
+
+
+def in_colour(frames: Shaped[Tensor, "*batch _ height width"]) -> Shaped[Tensor, "*batch 3 _ _"]:
+    """Frames to look at: grey ones three times, of a stack the newest, which is its last channels.
+
+    A stack whose channels are a multiple of three is taken for one of colours.
+    """
+    count = frames.shape[-3]
+    newest = frames[..., -3:, :, :] if count % 3 == 0 else frames[..., -1:, :, :]
+    return newest.expand(*newest.shape[:-3], 3, *newest.shape[-2:])
 
 
 def mse(a: Pictures, b: Pictures) -> PerFrame:

@@ -1,4 +1,4 @@
-"""The training returns published with the paper, to draw our curves over and to compare with.
+"""The training returns published with the paper, for comparison with our own.
 
 Configurations: `ar` (decay 1, budget 32), `hi-4-16`, `hi-4-32` (decay, budget), `naive-4-16`, and
 `ablation-naive-4-16`, the runs behind the ablation figure. Source and licence stand at the head of
@@ -39,6 +39,11 @@ class PublishedPoint:
     std: float
     seeds: int
 
+    @property
+    def sample_std(self) -> float:
+        """The deviation of the sample, which reports show; 0 of a single seed."""
+        return self.std * (self.seeds / max(self.seeds - 1, 1)) ** 0.5
+
 
 @functools.cache
 def published_scores() -> dict[tuple[str, str], dict[int, Curve]]:
@@ -59,7 +64,7 @@ def as_curve(points: list[tuple[int, float]]) -> Curve:
 
 
 def published_configs(env_id: str) -> list[str]:
-    """The configurations published for an environment; none if it is not one of the paper's."""
+    """The configurations published for an environment; empty if it is not one of the paper's."""
     return [config for env, config in published_scores() if env == env_id]
 
 
@@ -78,7 +83,7 @@ def published_curve(env_id: str, config: str) -> dict[int, Curve]:
 
 
 def recent_return(curve: Curve, step: int, window: int = WINDOW) -> float | None:
-    """The mean of a curve's points in (step - window, step], or none if it has none there."""
+    """The mean of a curve's points in (step - window, step]; None if there is no point."""
     recent = (curve.steps > step - window) & (curve.steps <= step)
     return float(curve.returns[recent].mean()) if recent.any() else None
 
@@ -86,7 +91,7 @@ def recent_return(curve: Curve, step: int, window: int = WINDOW) -> float | None
 def published_at(
     env_id: str, config: str, step: int, window: int = WINDOW
 ) -> PublishedPoint | None:
-    """What the published runs had reached at a step, or none if no episode had ended by then.
+    """Return of the published runs at a step; None if no episode had ended in the window.
 
     Every seed counts with its recent return; mean and (population) deviation are over seeds.
     """

@@ -10,12 +10,14 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from horizon_imagination.envs.known import ATARI_SCORES, reference_scores
 from horizon_imagination.errors import UsageError
-from horizon_imagination.metrics.atari_scores import ATARI_SCORES
 
 Array = NDArray[np.float64]
 Strata = Sequence[ArrayLike]
 Statistic = Callable[[Array], float]
+FEWEST = 3
+"""Runs, or episodes, from which on an interval of their bootstrap is called one of 95 %."""
 
 
 @dataclass(frozen=True)
@@ -80,7 +82,7 @@ def difference_interval(
 
 
 def probability_of_improvement(strata_a: Strata, strata_b: Strata) -> float:
-    """How often a run of method a beats one of b, ties counting half, averaged over tasks."""
+    """Probability that a run of a beats a run of b (ties count half), averaged over tasks."""
     pairs = zip(*same_tasks(strata_a, strata_b), strict=True)
     return float(np.mean([wins(a, b) for a, b in pairs]))
 
@@ -105,24 +107,28 @@ def improvement_interval(
     return percentile_interval(probability_of_improvement(a, b), drawn, level)
 
 
+def sample_deviation(scores: ArrayLike) -> float | None:
+    """The standard deviation that a few scores tell of all: divided by one less than their number.
+
+    >>> sample_deviation([1.0, 3.0]), sample_deviation([5.0])
+    (1.4142135623730951, None)
+    """
+    flat = as_scores(scores)
+    return float(flat.std(ddof=1)) if flat.size > 1 else None
+
+
 def human_normalized(game: str, score: float) -> float:
     """(score - random) / (human - random) of an Atari game, by `Gopher` or `ALE/Gopher-v5`.
 
     >>> human_normalized("ALE/Boxing-v5", 12.1)
     1.0
     """
-    name = atari_name(game)
-    if name not in ATARI_SCORES:
+    scores = reference_scores(game)
+    if "human" not in scores:
         raise UsageError(
             f"no human score is known for {game!r}: known are {', '.join(ATARI_SCORES)}"
         )
-    low, high = ATARI_SCORES[name]
-    return (score - low) / (high - low)
-
-
-def atari_name(game: str) -> str:
-    """The bare name of a game: `ALE/Gopher-v5` is `Gopher`."""
-    return game.removeprefix("ALE/").rpartition("-v")[0] or game.removeprefix("ALE/")
+    return (score - scores["random"]) / (scores["human"] - scores["random"])
 
 
 def smoothing_window(points: int) -> int:
@@ -166,7 +172,7 @@ def as_strata(strata: Strata) -> list[Array]:
 
 
 def same_tasks(strata_a: Strata, strata_b: Strata) -> tuple[list[Array], list[Array]]:
-    """Two methods' scores, task by task."""
+    """The scores of two methods as strata of the same tasks."""
     if len(strata_a) != len(strata_b):
         raise ValueError(
             f"compare methods on the same tasks, got {len(strata_a)} and {len(strata_b)}"

@@ -11,6 +11,8 @@ from einops import rearrange
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
+from horizon_imagination.actions import ActionSpace, as_space
+from horizon_imagination.models.action_embedding import action_embedding
 from horizon_imagination.models.attention import (
     Extend,
     FrameCausalAttention,
@@ -92,7 +94,7 @@ class Denoiser(nn.Module):
         *,
         channels: int,
         size: int,
-        num_actions: int,
+        action_space: ActionSpace | int,
         layers: int,
         heads: int,
         head_dim: int,
@@ -110,15 +112,15 @@ class Denoiser(nn.Module):
             heads,
             head_dim,
         )
-        self.prediction, self.num_actions = prediction, num_actions
+        self.prediction, self.action_space, self.dim = prediction, as_space(action_space), dim
         self.statistics = LatentStatistics(channels, size) if normalize else None
         pixels = channels * patch_size**2
         self.embed = fan_in_init(nn.Linear(pixels, dim, bias=False))
         # As large as the sinusoids of the time it is added to: smaller ones drown in them, and the
         # network ignores actions for thousands of steps. The last one stands for no action.
-        self.action = nn.Embedding(num_actions + 1, dim)
-        nn.init.normal_(self.action.weight, std=0.5**0.5)
-        self.action_token = nn.Embedding(num_actions + 1, dim) if action_tokens else None
+        self.action = action_embedding(self.action_space, dim)
+        self.action.start(0.5**0.5)
+        self.action_token = action_embedding(self.action_space, dim) if action_tokens else None
         self.condition = nn.Sequential(
             nn.Linear(dim, dim), nn.SiLU(), nn.Linear(dim, dim, bias=False), nn.RMSNorm(dim)
         )
@@ -157,8 +159,8 @@ class Denoiser(nn.Module):
         window together, that are padding and must not be seen.
         """
         noisy = self.statistics.normalize(z, tau) if self.statistics else z
-        condition, index = self.conditions(tau, prev_actions)
-        x = self.embedded(noisy, index)
+        condition = self.conditions(tau, prev_actions)
+        x = self.embedded(noisy, prev_actions)
         modulation = rearrange(
             self.modulate(F.silu(condition)),
             "b t (part d) -> part b t 1 d",
@@ -168,20 +170,19 @@ class Denoiser(nn.Module):
         shift, scale = modulation[-2:]
         return self.velocity(self.unpatched(self.out(_norm(x) * (1 + scale) + shift)), z, tau)
 
-    def conditions(self, tau: Times, prev_actions: Actions) -> tuple[Condition, Actions]:
-        """What every frame is told, and the index of its action among the embeddings."""
-        index = prev_actions % (self.num_actions + 1)  # NO_ACTION is -1: the last embedding
-        action = self.action(index)
-        time = time_features(tau, self.action.embedding_dim).to(action.dtype)
-        return self.condition(time + action), index
+    def conditions(self, tau: Times, prev_actions: Actions) -> Condition:
+        """The condition of every frame: time and action."""
+        action = self.action(prev_actions)
+        time = time_features(tau, self.dim).to(action.dtype)
+        return self.condition(time + action)
 
-    def embedded(self, noisy: Latents, index: Actions) -> Tokens:
+    def embedded(self, noisy: Latents, prev_actions: Actions) -> Tokens:
         """Patches as tokens."""
         x = self.embed(
             rearrange(noisy, "b t c (y p) (x q) -> b t (y x) (c p q)", p=self.patch, q=self.patch)
         )
         if self.action_token is not None:
-            x = x + rearrange(self.action_token(index), "b t d -> b t 1 d")
+            x = x + rearrange(self.action_token(prev_actions), "b t d -> b t 1 d")
         return x
 
     def unpatched(self, tokens: Tokens) -> Latents:

@@ -4,9 +4,7 @@ The loss is a weighted sum of mean absolute differences of features after the la
 each of VGG's five blocks. Images are in [-1, 1].
 """
 
-import math
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Literal
 
 import torch
@@ -14,8 +12,6 @@ import torch.nn.functional as F
 from einops import rearrange, reduce
 from jaxtyping import Float
 from torch import Tensor, nn
-
-from horizon_imagination.models.weights import Weights, load_weights
 
 Images = Float[Tensor, "batch 3 height width"]
 Network = Literal["vgg16", "vgg19"]
@@ -27,12 +23,12 @@ LAYER_WEIGHTS = (0.1 / 2.6, 0.1 / 4.8, 0.1 / 3.7, 0.1 / 5.6, 1.0 / 1.5)
 """Published for raw VGG features, with the published factor 0.1."""
 
 NORMALIZED_WEIGHT = 0.0598
-"""Weight of every layer of the VGG-19 whose channels average 1: `matching_weight()` of the real
-networks, so that both losses agree on blurred images and the learning rate keeps its meaning."""
+"""Weight of every layer of the VGG-19 whose channels average 1. With it both losses agree on
+blurred images, so that the learning rate keeps its meaning. A test computes it anew."""
 
 
 class FrozenConvolution(nn.Module):
-    """A 3 x 3 convolution and its rectifier that no optimiser and no checkpoint sees."""
+    """A 3 x 3 convolution and ReLU whose weights are neither trained nor saved."""
 
     weight: Tensor
     bias: Tensor
@@ -44,7 +40,7 @@ class FrozenConvolution(nn.Module):
         self.register_buffer("bias", bias, persistent=False)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Zero padding: one channel mean around the image."""
+        """Convolve with zero padding, then ReLU."""
         if self.fused:
             from horizon_imagination.kernels.bias import add_bias
 
@@ -83,16 +79,15 @@ class VggFeatures(nn.Module):
 
 
 class PerceptualLoss(nn.Module):
-    """How far apart two batches of images are for a frozen VGG; gradients reach the first only."""
+    """Distance of two image batches in features of a frozen VGG; only the first has gradients."""
 
     fused = False
 
-    def __init__(self, name: Network, weights: Weights | Path | None = None) -> None:
-        """`weights` default to the user's cache; a path is a converted file elsewhere."""
+    def __init__(self, name: Network, weights: Mapping[str, Tensor]) -> None:
+        """`weights` are those of `pretrained.load_weights(name)`."""
         super().__init__()
-        tensors = weights if isinstance(weights, dict) else load_weights(name, weights)
-        self.features = VggFeatures(name, tensors)
-        normalized = "normalized" in tensors
+        self.features = VggFeatures(name, weights)
+        normalized = "normalized" in weights
         self.layer_weights = (NORMALIZED_WEIGHT,) * 5 if normalized else LAYER_WEIGHTS
 
     def forward(self, images: Images, target: Images) -> Float[Tensor, ""]:
@@ -113,7 +108,7 @@ class PerceptualLoss(nn.Module):
         return [mean_distance(x, y) for x, y in zip(a, b, strict=True)]
 
     def halved(self) -> "PerceptualLoss":
-        """Keep the convolutions in bfloat16, for those who would cast them at every call."""
+        """Convert the kernels to bfloat16 once, instead of at every call under autocast."""
         for module in self.features.modules():
             if isinstance(module, FrozenConvolution):
                 module.weight = module.weight.to(torch.bfloat16)
@@ -128,12 +123,12 @@ def layer_differences(a: list[Tensor], b: list[Tensor]) -> list[Float[Tensor, ""
 class Lpips(nn.Module):
     """LPIPS v0.1 on VGG-16: squared differences of unit features under learned channel weights."""
 
-    def __init__(self, weights: Weights | Path | None = None) -> None:
+    def __init__(self, weights: Mapping[str, Tensor]) -> None:
+        """`weights` are those of `pretrained.load_weights("vgg16")`."""
         super().__init__()
-        tensors = weights if isinstance(weights, dict) else load_weights("vgg16", weights)
-        self.features = VggFeatures("vgg16", tensors)
+        self.features = VggFeatures("vgg16", weights)
         for i in range(5):
-            self.register_buffer(f"head{i}", tensors[f"head{i}"], persistent=False)
+            self.register_buffer(f"head{i}", weights[f"head{i}"], persistent=False)
 
     @torch.no_grad()
     def forward(self, a: Images, b: Images) -> Float[Tensor, " batch"]:
@@ -149,29 +144,3 @@ class Lpips(nn.Module):
 def unit_channels(x: Tensor) -> Tensor:
     """Each position's channels scaled to length 1."""
     return x / (x.square().sum(1, keepdim=True).sqrt() + 1e-10)
-
-
-def calibration_images(count: int = 8, size: int = 64) -> Images:
-    """Fixed game-like images in [-1, 1]: a gradient, flat blocks and fine sprites, from sines."""
-    y, x = torch.meshgrid(torch.arange(size) / size, torch.arange(size) / size, indexing="ij")
-    images = []
-    for k in range(count):
-        blocks = torch.sin((3 + k) * x + k) * torch.cos((4 + k % 3) * y - k) > 0.2
-        sprites = (torch.sin(9 * x + k) > 0.5) & (torch.cos(60 * y - k) > 0)
-        for c in range(3):
-            sky = 0.5 * torch.sin(2 * y + c + k)
-            images.append(torch.where(sprites, 0.9 - 0.6 * c, sky + 0.3 * math.sin(c * k) * blocks))
-    return rearrange(torch.stack(images), "(k c) h w -> k c h w", c=3)
-
-
-def blurred(images: Images) -> Images:
-    """The mean over 5 x 5 pixels, edges repeated."""
-    return F.avg_pool2d(F.pad(images, (2, 2, 2, 2), mode="replicate"), 5, stride=1)
-
-
-@torch.no_grad()
-def matching_weight(vgg16: PerceptualLoss, vgg19: PerceptualLoss) -> float:
-    """The layer weight at which normalised VGG-19 features give the VGG-16 loss on blur."""
-    images = calibration_images()
-    equal = layer_differences(vgg19.features(blurred(images)), vgg19.features(images))
-    return float(vgg16(blurred(images), images) / torch.stack(equal).sum())

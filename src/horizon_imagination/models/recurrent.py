@@ -22,31 +22,40 @@ from horizon_imagination.models.layers import (
 from horizon_imagination.types import Flags, Latents, Times
 
 Hidden = Float[Tensor, "batch time hidden"]
-TIME_FEATURES = 64
+TIME_FEATURES, SMOOTH_FEATURES = 64, 16
+SMOOTH_START = 0.1
+"""Factor on the first weights of smooth features, so that the picture is louder."""
 
 
-class State(NamedTuple):
+class RecurrentState(NamedTuple):
     """Output and cell of the LSTM after a frame."""
 
     h: Float[Tensor, "batch hidden"]
     c: Float[Tensor, "batch hidden"]
 
 
-class States(NamedTuple):
+class RecurrentStates(NamedTuple):
     """Outputs and cells after every frame."""
 
     h: Hidden
     c: Hidden
 
-    def at(self, time: int) -> State:
+    def at(self, time: int) -> RecurrentState:
         """The state after one frame."""
-        return State(self.h[:, time], self.c[:, time])
+        return RecurrentState(self.h[:, time], self.c[:, time])
 
 
 def noise_features(tau: Times) -> Float[Tensor, "batch time features"]:
     """Time features minus those of a clean frame, so that clean frames have none: a vector that is
     the same in every state drowns what is seen."""
     return time_features(tau, TIME_FEATURES) - time_features(tau.new_ones(()), TIME_FEATURES)
+
+
+def smooth_noise_features(tau: Times) -> Float[Tensor, "batch time features"]:
+    """Sines and cosines of up to two full turns over the way from clean to noise; 0 at clean."""
+    turns = torch.arange(1, SMOOTH_FEATURES // 2 + 1, device=tau.device)
+    angle = torch.pi / 2 * (1 - tau.float())[..., None] * turns
+    return torch.cat([angle.sin(), 1 - angle.cos()], dim=-1)
 
 
 class FrameEncoder(nn.Module):
@@ -62,6 +71,7 @@ class FrameEncoder(nn.Module):
         hidden: int,
         norm_layers: bool,
         use_tau: bool,
+        smooth_tau: bool,
         normalize: bool,
     ) -> None:
         super().__init__()
@@ -77,7 +87,12 @@ class FrameEncoder(nn.Module):
             nn.LayerNorm(flat) if norm_layers else nn.Identity(),
         )
         self.project = nn.Linear(flat, hidden)
-        self.tau = nn.Linear(TIME_FEATURES, hidden, bias=False) if use_tau else None
+        self.features = smooth_noise_features if smooth_tau else noise_features
+        size = SMOOTH_FEATURES if smooth_tau else TIME_FEATURES
+        self.tau = nn.Linear(size, hidden, bias=False) if use_tau else None
+        if smooth_tau and self.tau is not None:
+            with torch.no_grad():
+                self.tau.weight.mul_(SMOOTH_START)
 
     def forward(self, z: Latents, tau: Times) -> Hidden:
         """Features of every frame, clean or noisy."""
@@ -86,7 +101,7 @@ class FrameEncoder(nn.Module):
         flat, shape = pack([z], "* c h w")
         x = unpack(self.project(self.cnn(flat)), shape, "* d")[0]
         if self.tau is not None:
-            x = x + self.tau(noise_features(tau).to(x.dtype))
+            x = x + self.tau(self.features(tau).to(x.dtype))
         return F.silu(x)
 
 
@@ -104,19 +119,20 @@ class LSTM(nn.Module):
         self.bias_ih = nn.Parameter(torch.empty(4 * hidden).uniform_(-bound, bound))
         self.bias_hh = nn.Parameter(torch.empty(4 * hidden).uniform_(-bound, bound))
 
-    def zero_state(self, batch: int, like: Tensor) -> State:
-        """The state before the first frame."""
-        zero = like.new_zeros(batch, self.hidden)
-        return State(zero, zero)
+    def zero_state(self, batch: int, like: Tensor) -> RecurrentState:
+        """The state before the first frame: two tensors, since an export ties a repeated one."""
+        return RecurrentState(*(like.new_zeros(batch, self.hidden) for _ in range(2)))
 
-    def forward(self, x: Hidden, state: State, mask: Flags | None = None) -> States:
+    def forward(
+        self, x: Hidden, state: RecurrentState, mask: Flags | None = None
+    ) -> RecurrentStates:
         """States after each step; where the mask is False the state stays."""
         gates_x = F.linear(x, self.weight_ih, self.bias_ih + self.bias_hh)
         if self.fused:
             from horizon_imagination.kernels.recurrence import lstm_sequence
 
             weight = self.weight_hh.to(gates_x.dtype)
-            return States(*lstm_sequence(gates_x, weight, state.h, state.c, mask))
+            return RecurrentStates(*lstm_sequence(gates_x, weight, state.h, state.c, mask))
         h, c = state
         outputs, cells = [], []
         for t in range(x.shape[1]):
@@ -130,7 +146,7 @@ class LSTM(nn.Module):
             h, c = new_h, new_c
             outputs.append(h)
             cells.append(c)
-        return States(torch.stack(outputs, dim=1), torch.stack(cells, dim=1))
+        return RecurrentStates(torch.stack(outputs, dim=1), torch.stack(cells, dim=1))
 
 
 class Head(nn.Linear):
@@ -138,7 +154,7 @@ class Head(nn.Linear):
     its neighbours are 143 and 152."""
 
     def forward(self, input: Float[Tensor, "*rest hidden"]) -> Float[Tensor, "*rest output"]:
-        """In full, whatever the precision around it."""
+        """In float32, also under autocast."""
         input = input.to(self.weight.dtype)
         if input.is_meta:  # a device that autocast does not know; only sizes are asked for
             return super().forward(input)
@@ -161,6 +177,7 @@ class RecurrentNetwork(nn.Module):
         norm_layers: bool,
         use_tau: bool,
         normalize: bool,
+        smooth_tau: bool = False,
     ) -> None:
         super().__init__()
         self.encoder = FrameEncoder(
@@ -171,6 +188,7 @@ class RecurrentNetwork(nn.Module):
             hidden=hidden,
             norm_layers=norm_layers,
             use_tau=use_tau,
+            smooth_tau=smooth_tau,
             normalize=normalize,
         )
         self.lstm = LSTM(hidden, hidden)
@@ -180,9 +198,9 @@ class RecurrentNetwork(nn.Module):
         self,
         z: Latents,
         tau: Times | None = None,
-        state: State | None = None,
+        state: RecurrentState | None = None,
         mask: Flags | None = None,
-    ) -> tuple[Float[Tensor, "batch time output"], States]:
+    ) -> tuple[Float[Tensor, "batch time output"], RecurrentStates]:
         """Outputs and states at every frame; `tau` defaults to clean, `state` to the start."""
         if tau is None:
             tau = z.new_ones(z.shape[:2])

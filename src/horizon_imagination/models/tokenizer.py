@@ -95,7 +95,7 @@ class Tokenizer(nn.Module):
         norm_groups: int,
     ) -> None:
         super().__init__()
-        self.patch = patch_size
+        self.patch, self.latent_channels = patch_size, latent_channels
         self.latent_size = size // patch_size // 2 ** len(multipliers)
         pixels, widths = image_channels * patch_size**2, [channels * m for m in multipliers]
         top, g = widths[-1], norm_groups

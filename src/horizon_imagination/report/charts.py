@@ -1,181 +1,167 @@
-"""Which curves a report shows, for one run and for several."""
+"""Which curves a report shows of one run or several, and what they are compared with."""
 
-from horizon_imagination.metrics.statistics import smoothing_window
-from horizon_imagination.report.beside_published import published_lines
-from horizon_imagination.report.curves import PALETTE, Chart, Line
-from horizon_imagination.report.records import RunRecord
+from dataclasses import replace
+
+from horizon_imagination.config import Config
+from horizon_imagination.envs.known import reference_scores
+from horizon_imagination.figures import PALETTE, colour_of
+from horizon_imagination.metrics.published import (
+    WINDOW,
+    published_at,
+    published_configs,
+    recent_return,
+)
+from horizon_imagination.metrics.statistics import (
+    Interval,
+    bootstrap_interval,
+    mean,
+    smoothing_window,
+)
+from horizon_imagination.report.curves import Chart, Line, mean_line
+from horizon_imagination.report.suite import PAPER_SETTINGS, curve_of, published_suite
+from horizon_imagination.run.read import Run
+from horizon_imagination.wording import number
 
 RETURN, EVALUATION = "env/return", "evaluation/return"
 LENGTH = "env/length"
 IMAGINED, IMAGINED_LENGTH = "controller/imagined_return", "controller/imagined_length"
+INFORMATION = "controller/state_action_information"
 MOST_NAMED = 4
 """Runs up to which a chart has a legend of its own."""
 
 
-def colour_of(place: int) -> str:
-    """The colour of a run among several."""
-    return PALETTE[place % len(PALETTE)]
-
-
-def learning_charts(record: RunRecord) -> list[Chart]:
+def learning_charts(run: Run) -> list[Chart]:
     """Returns and rewards, real and imagined, and how actions behave while frames are denoised."""
-    return [*_reward_charts(record), *_action_charts(record)]
+    return [*_reward_charts(run), *_action_charts(run)]
 
 
-def _reward_charts(record: RunRecord) -> list[Chart]:
-    window, x_label = _window(record), record.horizontal
-    paid = {
-        "world_model/real_reward": "in reality",
-        "world_model/read_reward": "there, read off the frames",
-        "world_model/imagined_reward": "in imagination",
+def _reward_charts(run: Run) -> list[Chart]:
+    window = _window(run)
+    rewards = {
+        "world_model/real_reward": "real",
+        "world_model/read_reward": "predicted from real frames",
+        "world_model/imagined_reward": "predicted from imagined frames",
     }
-    segments = smoothing_window(len(record.series("world_model/real_reward")[0]))
+    segments = smoothing_window(len(run.series("world_model/real_reward")[0]))
     return [
-        Chart(
+        _chart(
+            run,
             "Return",
-            [
-                *published_lines(record, window),
-                _line(record, RETURN, "training", 0, smooth=window),
-                _line(record, EVALUATION, "evaluation", 1, marker="o"),
-            ],
-            x_label,
-            levels=record.landmarks(),
+            *published_lines(run, window),
+            _line(run, RETURN, "training", 0, smooth=window),
+            _line(run, EVALUATION, "evaluation", 1, marker="o"),
+            levels=landmarks(run),
         ),
-        Chart(
+        _chart(
+            run,
             "Reward per step, imagined and real",
-            [
-                _line(record, IMAGINED, "imagined", 2, per=IMAGINED_LENGTH),
-                _line(record, RETURN, "real, training episodes", 0, smooth=window, per=LENGTH),
-            ],
-            x_label,
+            _line(run, IMAGINED, "imagined", 2, per=IMAGINED_LENGTH),
+            _line(run, RETURN, "real, training episodes", 0, smooth=window, per=LENGTH),
         ),
-        Chart(
-            "What recorded actions pay",
-            [
-                _line(record, metric, label, place, smooth=segments)
-                for place, (metric, label) in enumerate(paid.items())
-            ],
-            x_label,
+        _chart(
+            run,
+            "Reward of recorded actions",
+            *(
+                _line(run, metric, label, place, smooth=segments)
+                for place, (metric, label) in enumerate(rewards.items())
+            ),
         ),
     ]
 
 
-def _action_charts(record: RunRecord) -> list[Chart]:
-    x_label = record.horizontal
-    return [
-        Chart(
-            "What a wrong action costs the denoiser",
-            [_line(record, "world_model/action_gap", "", 8)],
-            x_label,
-        ),
-        Chart("Entropy of the policy", [_line(record, "controller/entropy", "", 3)], x_label),
-        Chart(
-            "How far actions depend on what is seen (nats)",
-            [_line(record, "controller/sight", "", 9)],
-            x_label,
-        ),
-        Chart(
-            "Action changes while a frame is in flight",
-            [_line(record, "controller/action_changes", "", 4)],
-            x_label,
-        ),
-        Chart(
-            "Share of actions changed too late",
-            [_line(record, "controller/late_changes", "", 5)],
-            x_label,
-        ),
-        Chart(
-            "Share of imaginations that end",
-            [_line(record, "controller/ended", "", 6)],
-            x_label,
-        ),
-        Chart(
-            "Ends in a batch of real segments",
-            [
-                _line(record, "world_model/ends", "real", 6),
-                _line(record, "world_model/ends_foreseen", "foreseen", 7),
-            ],
-            x_label,
-        ),
-    ]
-
-
-def loss_charts(record: RunRecord) -> list[Chart]:
-    """What the learners minimise."""
-    x_label = record.horizontal
-    groups = {
-        "Tokenizer": {"reconstruction": "reconstruction", "perceptual": "perceptual"},
-        "World model": {"denoiser": "denoiser", "reward": "reward", "end": "end"},
-        "Critic": {"critic": ""},
+def _action_charts(run: Run) -> list[Chart]:
+    titles = {
+        "world_model/action_gap": "Action gap: denoiser error added by a wrong action",
+        "controller/entropy": "Entropy of the policy (nats)",
+        INFORMATION: "Mutual information of state and action (nats)",
+        "controller/action_changes": "Changes of an action while its frame is denoised",
+        "controller/late_changes": "Late changes: share of actions their frame was not made with",
+        "controller/ended": "Share of imaginations that end",
     }
-    sections = {"Tokenizer": "tokenizer", "World model": "world_model", "Critic": "controller"}
-    charts = [
-        Chart(
-            f"{title} loss",
-            [
-                _line(record, f"{sections[title]}/{key}", label, place)
-                for place, (key, label) in enumerate(keys.items())
-            ],
-            x_label,
-            logarithmic=True,
+    ends = [
+        _line(run, "world_model/ends", "real", 0),
+        _line(run, "world_model/ends_foreseen", "predicted", 1),
+    ]
+    return [
+        *(_chart(run, title, _line(run, key, "", 0)) for key, title in titles.items()),
+        _chart(run, "Episode ends in a batch of real segments", *ends),
+    ]
+
+
+def loss_charts(run: Run) -> list[Chart]:
+    """What the learners minimise."""
+    groups = {
+        "Tokenizer loss": {
+            "tokenizer/reconstruction": "reconstruction",
+            "tokenizer/perceptual": "perceptual",
+        },
+        "World model loss": {
+            "world_model/denoiser": "denoiser",
+            "world_model/reward": "reward",
+            "world_model/end": "end",
+        },
+        "Critic loss": {"controller/critic": ""},
+        "Value and lambda-return in imagination": {
+            "controller/value": "value",
+            "controller/lambda_return": "lambda-return",
+        },
+        "Scale of returns": {"controller/return_scale": ""},
+    }
+    return [
+        _chart(
+            run,
+            title,
+            *(_line(run, key, label, place) for place, (key, label) in enumerate(keys.items())),
+            logarithmic=title.endswith("loss"),
         )
         for title, keys in groups.items()
     ]
-    returns = {"value": "critic's value", "lambda_return": "lambda-return"}
-    lines = [
-        _line(record, f"controller/{key}", label, i)
-        for i, (key, label) in enumerate(returns.items())
-    ]
-    scale = _line(record, "controller/return_scale", "", 2)
-    return [
-        *charts,
-        Chart("Value and lambda-return in imagination", lines, x_label),
-        Chart("Scale of returns", [scale], x_label),
-    ]
 
 
-def compare_charts(records: list[RunRecord]) -> list[Chart]:
+def compare_charts(runs: list[Run]) -> list[Chart]:
     """One chart per metric, one line per run."""
     titles = {
         RETURN: "Training return",
         EVALUATION: "Evaluation return",
         IMAGINED: "Imagined return, within the horizon",
-        "controller/entropy": "Entropy of the policy",
-        "controller/action_changes": "Action changes while a frame is in flight",
-        "controller/late_changes": "Share of actions changed too late",
+        "controller/entropy": "Entropy of the policy (nats)",
+        INFORMATION: "Mutual information of state and action (nats)",
+        "controller/action_changes": "Changes of an action while its frame is denoised",
+        "controller/late_changes": "Late changes: share of actions their frame was not made with",
+        "world_model/action_gap": "Action gap: denoiser error added by a wrong action",
         "tokenizer/reconstruction": "Tokenizer loss",
         "world_model/denoiser": "Denoiser loss",
-        "controller/sight": "How far actions depend on what is seen",
-        "world_model/action_gap": "What a wrong action costs the denoiser",
         "controller/critic": "Critic loss",
     }
-    one_world = len({record.config.env.id for record in records}) == 1
+    one_world = len({run.config.env.id for run in runs}) == 1
     charts = []
     for key, title in titles.items():
-        smooth = _window(records[0]) if key == RETURN else 1
+        smooth = _window(runs[0]) if key == RETURN else 1
         marker = "o" if key == EVALUATION else ""
         lines = [
-            _line(record, key, record.name, place, smooth=smooth, marker=marker)
-            for place, record in enumerate(records)
+            _line(run, key, run.name, place, smooth=smooth, marker=marker)
+            for place, run in enumerate(runs)
         ]
-        levels = records[0].landmarks() if one_world and key in (RETURN, EVALUATION) else {}
-        loss = title.endswith("loss")
-        charts.append(
-            Chart(
-                title,
-                lines,
-                records[0].horizontal,
-                logarithmic=loss,
-                levels=levels,
-                # The table above names every colour.
-                legend=len(records) <= MOST_NAMED,
-            )
-        )
+        levels = landmarks(*runs) if one_world and key in (RETURN, EVALUATION) else {}
+        loss, few = title.endswith("loss"), len(runs) <= MOST_NAMED
+        chart = _chart(runs[0], title, *lines, logarithmic=loss, levels=levels)
+        charts.append(replace(chart, legend=few))  # the table above names every colour
     return charts
 
 
+def _chart(
+    run: Run,
+    title: str,
+    *lines: Line,
+    logarithmic: bool = False,
+    levels: dict[str, float] | None = None,
+) -> Chart:
+    across = "epoch" if run.offline else "environment steps"
+    return Chart(title, list(lines), across, logarithmic=logarithmic, levels=levels or {})
+
+
 def _line(
-    record: RunRecord,
+    run: Run,
     key: str,
     label: str,
     place: int,
@@ -184,9 +170,71 @@ def _line(
     marker: str = "",
     per: str | None = None,
 ) -> Line:
-    x, y = record.series(key, per)
+    x, y = run.series(key, per)
     return Line(label, x, y, colour_of(place), smooth=smooth, marker=marker)
 
 
-def _window(record: RunRecord) -> int:
-    return smoothing_window(len(record.series(RETURN)[0]))
+def _window(run: Run) -> int:
+    return smoothing_window(len(run.series(RETURN)[0]))
+
+
+def landmarks(*runs: Run) -> dict[str, float]:
+    """Returns of the runs' world to compare with: random play, and best or human where known."""
+    known = reference_scores(runs[0].config.env.id)
+    played = [found for run in runs if (found := run.random_play()) is not None]
+    if "random" in known or not played:
+        return known
+    episodes = sum(count for _, count in played)
+    return {"random": sum(score * count for score, count in played) / episodes} | known
+
+
+def evaluated(run: Run) -> tuple[Interval, int] | None:
+    """Mean return of the newest evaluation, its bootstrap interval, and its number of episodes."""
+    for entry in reversed(run.evaluations):
+        returns = [episode["total_reward"] for episode in entry.get("episodes", [])]
+        if returns:
+            return bootstrap_interval([returns], mean), len(returns)
+    return None
+
+
+def published_setting(config: Config) -> str | None:
+    """The published setting that a config repeats, or none."""
+    cfg, naive = config.imagination, config.imagination.sampler == "naive"
+    if cfg.horizon != 32 or cfg.sampler not in ("stable", "naive"):
+        return None
+    for name in published_configs(config.env.id):
+        same = PAPER_SETTINGS[name] == (cfg.budget, cfg.decay_horizon)
+        if same and name.startswith("naive") == naive and not name.startswith("ablation"):
+            return name
+    return None
+
+
+def published_lines(run: Run, window: int) -> list[Line]:
+    """Mean and deviation of the published runs, as far as this one has come."""
+    setting = None if run.offline else published_setting(run.config)
+    if setting is None or not run.env_steps:
+        return []
+    runs = published_suite().of(run.config.env.id, setting)
+    past = [theirs.until(run.env_steps).curve for theirs in runs]
+    label = f"published ({setting}, {len(runs)} seeds)"
+    return [replace(mean_line(past, label, PALETTE[3], window), style=":")]
+
+
+def published_numbers(run: Run) -> list[tuple[str, str]]:
+    """The recent training return of a run and of the published ones, at the same step."""
+    setting = None if run.offline else published_setting(run.config)
+    curve = curve_of(run)
+    if setting is None or not len(curve.steps):
+        return []
+    step = run.env_steps
+    ours = recent_return(curve, step)
+    theirs = published_at(run.config.env.id, setting, step)
+    if ours is None or theirs is None:
+        return []
+    return [
+        (number(ours, 3), f"training return, episodes of the last {WINDOW:,} steps"),
+        (
+            f"{number(theirs.mean, 3)} ± {number(theirs.sample_std, 3)}",
+            f"the same of the published {setting} runs ({theirs.seeds} seeds) at this step",
+        ),
+    ]

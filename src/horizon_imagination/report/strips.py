@@ -9,19 +9,30 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 from einops import rearrange
-from jaxtyping import Bool, Float, Int, UInt8
+from jaxtyping import Bool, Float, Shaped, UInt8
 from torch import Tensor
 
 from horizon_imagination.agent import Agent
+from horizon_imagination.config import ScheduleKind
 from horizon_imagination.data import Store
 from horizon_imagination.device import autocast
-from horizon_imagination.engine.draws import Sampler, draw
-from horizon_imagination.engine.dream import Start, dream
-from horizon_imagination.engine.rollout import RecordedActor, imagine_windowed
-from horizon_imagination.errors import UsageError
+from horizon_imagination.engine.draws import Sampler, sample_draws
+from horizon_imagination.engine.dream import Start, dream, imagine_recorded
+from horizon_imagination.envs.spaces import from_world
+from horizon_imagination.errors import UsageError, as_usage_error
 from horizon_imagination.imagination import Imagined, change_count
-from horizon_imagination.returns import symexp, until_first_end
-from horizon_imagination.types import NO_ACTION, Latents, Schedule
+from horizon_imagination.returns import until_first_end
+from horizon_imagination.schedules import schedule_of_kind
+from horizon_imagination.streams import derive_seed
+from horizon_imagination.types import Actions, Latents, Schedule, entrywise, no_action
+
+SAMPLERS: dict[Sampler, str] = {
+    "naive": "naive actions",
+    "naive_held": "naive, held once clean",
+    "coupled": "coupled actions",
+    "stable": "stable actions",
+}
+SHOWN: tuple[Sampler, ...] = ("naive", "naive_held", "stable")
 
 
 @dataclass(frozen=True)
@@ -30,8 +41,8 @@ class Row:
 
     label: str
     frames: UInt8[Tensor, "time channel height width"]
-    prev_actions: Int[Tensor, " time"]
-    """The action that led to each frame; `NO_ACTION` where none did."""
+    prev_actions: Shaped[Tensor, " time *entry"]
+    """The action that led to each frame, if any; vectors are scaled to [-1, 1]."""
     reward: Float[Tensor, " time"]
     """What came with each frame: received in the real row, predicted in imagined ones."""
     shown: Bool[Tensor, " time"]
@@ -55,7 +66,7 @@ class Scene:
     """What actor and world model are given."""
     frames: UInt8[Tensor, "batch time channel height width"]
     """The world model's context and the real continuation."""
-    prev_actions: Int[Tensor, "batch time"]
+    prev_actions: Actions
     reward: Float[Tensor, "batch time"]
     mask: Bool[Tensor, "batch time"]
     """False before the first and after the last frame of the episode."""
@@ -96,12 +107,14 @@ def scene(agent: Agent, store: Store, rows: list[int], horizon: int) -> Scene:
     frames[torch.from_numpy(~real)] = 0
     led = real & (index > begin)
     before = np.maximum(index - 1, 0)
-    prev_actions = torch.from_numpy(np.where(led, store.action[before], NO_ACTION)).long()
+    taken = from_world(store.action_space, store.action[before])
+    was_led = entrywise(torch.from_numpy(led), taken)
+    prev_actions = torch.where(was_led, taken, no_action(taken))
     reward = torch.from_numpy(np.where(led, store.reward[before], 0)).float()
     flat = agent.encode(rearrange(frames, "b t c h w -> (b t) c h w").to(agent.device))
     z = rearrange(flat, "(b t) c h w -> b t c h w", b=len(rows))
     mask, last = torch.from_numpy(real), index.shape[1] - horizon
-    actions = torch.from_numpy(store.action[index[:, :last]]).long()
+    actions = from_world(store.action_space, store.action[index[:, :last]])
     first = last - context
     return Scene(
         start=Start(z[:, :last], actions.to(agent.device), mask[:, :last].to(agent.device)),
@@ -136,16 +149,16 @@ def reconstruction_row(agent: Agent, scene: Scene, example: int) -> Row:
 
 
 @torch.no_grad()
-def follow(agent: Agent, scene: Scene, schedule: Schedule, seed: int) -> Imagined:
+def imagine_scene(agent: Agent, scene: Scene, schedule: Schedule, seed: int) -> Imagined:
     """Imagine under the actions that were recorded; after the end of an episode, action 0."""
     rng = torch.Generator(agent.device).manual_seed(seed)
     shape = (len(scene.frames), scene.horizon, *agent.latent_shape)
-    noise = draw(shape, len(schedule), agent.num_actions, "stable", rng).noise
-    actions = scene.prev_actions[:, scene.context :].clamp(min=0).to(agent.device)
+    noise = sample_draws(shape, len(schedule), agent.action_space, "stable", rng).noise
+    actions = scene.prev_actions[:, scene.context :].to(agent.device)
     context, real = scene.start.world_model_context(scene.context)
     with autocast(agent.config.runtime, agent.device):
-        return imagine_windowed(
-            agent.dreamer, RecordedActor(actions), noise, schedule, context, real=real
+        return imagine_recorded(
+            agent.world_model, context, actions, noise, schedule, real=real, record=True
         )
 
 
@@ -156,7 +169,7 @@ def act_out(
     """Imagine what the policy does; noise and first dice depend on the seed alone."""
     with autocast(agent.config.runtime, agent.device):
         return dream(
-            agent.dreamer,
+            agent.world_model,
             agent.actor,
             scene.start,
             schedule,
@@ -189,16 +202,87 @@ def _changes(imagined: Imagined, schedule: Schedule, example: int) -> str:
     """How often the actions of one example changed while their frames were in flight."""
     one = Imagined(imagined.z[:, example, None], imagined.actions[:, example, None])
     changes = float(change_count(one, schedule))
+    if one.actions.is_floating_point():
+        return f"actions move by {changes:.2f}" if changes else ""
     return f"{changes:.1f} changes per action" if changes else ""
 
 
 def _judge(
     agent: Agent, scene: Scene, seen: Latents
 ) -> tuple[Float[Tensor, "batch horizon"], Bool[Tensor, "batch horizon"]]:
-    """Reward and end that the reward model expects with every imagined frame."""
+    """Reward and end that the world model expects with every imagined frame."""
     k = scene.context
     ahead = scene.start.mask.new_ones(len(seen), scene.horizon)
     with autocast(agent.config.runtime, agent.device), torch.no_grad():
-        out, _ = agent.reward(seen, None, None, torch.cat([scene.start.mask[:, -k:], ahead], 1))
-    out = out[:, k:].float().cpu()
-    return symexp(out[..., 0]), out[..., 2] > out[..., 1]
+        real = torch.cat([scene.start.mask[:, -k:], ahead], dim=1)
+        reward, end = agent.world_model.reward_and_end(seen, real)
+    return reward[:, k:].cpu(), end[:, k:].cpu() > 0.5
+
+
+def make_scene(agent: Agent, store: Store, *, count: int, horizon: int, seed: int) -> Scene:
+    """Moments of the store, drawn by seed."""
+    agent.check_fits(str(store.folder), store.frame_shape, store.action_space)
+    rng = torch.Generator().manual_seed(derive_seed(seed, "moments"))
+    return scene(agent, store, moments(store, horizon, count, rng), horizon)
+
+
+def sampler_strips(
+    agent: Agent,
+    scene: Scene,
+    *,
+    seed: int,
+    schedule: Schedule | None = None,
+    samplers: tuple[Sampler, ...] = SHOWN,
+) -> list[Strip]:
+    """Real, reconstructed, and imagined under recorded actions and those of each sampler."""
+    schedule = agent.schedule if schedule is None else schedule
+    noise = derive_seed(seed, "noise")
+    recorded = imagine_scene(agent, scene, schedule, noise)
+    columns = [imagined_rows(agent, scene, schedule, recorded, "recorded actions")]
+    for sampler in samplers:
+        imagined = act_out(agent, scene, schedule, sampler, noise)
+        columns.append(imagined_rows(agent, scene, schedule, imagined, SAMPLERS[sampler]))
+    return _strips(agent, scene, columns)
+
+
+def schedule_strips(
+    agent: Agent, scene: Scene, schedules: dict[str, Schedule], *, seed: int
+) -> list[Strip]:
+    """Real, reconstructed, and imagined under recorded actions by each schedule."""
+    noise = derive_seed(seed, "noise")
+    columns = [
+        imagined_rows(agent, scene, schedule, imagine_scene(agent, scene, schedule, noise), label)
+        for label, schedule in schedules.items()
+    ]
+    return _strips(agent, scene, columns)
+
+
+def named_schedules(
+    kinds: tuple[ScheduleKind, ...],
+    horizon: int,
+    budgets: tuple[int, ...],
+    decays: tuple[float, ...],
+) -> dict[str, Schedule]:
+    """Schedules by a name that says all; a decay horizon matters to the Horizon schedule only.
+
+    The pyramidal schedule is left out where the budget does not allow it, unless it is alone.
+    """
+    found: dict[str, Schedule] = {}
+    with as_usage_error():
+        for kind in kinds:
+            for budget in budgets:
+                if kind == "pyramidal" and budget < horizon and kinds != ("pyramidal",):
+                    continue
+                for decay in decays if kind == "horizon" else (1.0,):
+                    name = f"{kind}, budget {budget}"
+                    name = f"budget {budget}, decay {decay:g}" if kind == "horizon" else name
+                    found[name] = schedule_of_kind(kind, horizon, budget, decay)
+    return found
+
+
+def _strips(agent: Agent, scene: Scene, columns: list[list[Row]]) -> list[Strip]:
+    strips = []
+    for example in range(len(scene.frames)):
+        real = [real_row(scene, example), reconstruction_row(agent, scene, example)]
+        strips.append(Strip(real + [column[example] for column in columns], scene.context))
+    return strips

@@ -1,7 +1,7 @@
-"""What a person sees while a run trains: one live panel, or a plain line per epoch."""
+"""What a person sees while a run trains: a live panel, or a plain line per epoch."""
 
+import math
 from pathlib import Path
-from typing import Any
 
 from rich.console import Console, Group
 from rich.live import Live
@@ -10,13 +10,18 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from horizon_imagination.run.callbacks import Callback, RunStart
+from horizon_imagination.run.folder import METRICS
 from horizon_imagination.run.pace import Pace
-from horizon_imagination.run.watch import Watcher
+from horizon_imagination.wording import clock, number, rate
 
-SHOWN = {
+RETURNS = {
     "return": "env/return",
     "evaluation": "evaluation/return",
     "imagined": "controller/imagined_return",
+}
+"""What the display calls a return, and the metric."""
+OTHERS = {
     "reconstruction": "tokenizer/reconstruction",
     "perceptual": "tokenizer/perceptual",
     "denoiser": "world_model/denoiser",
@@ -26,82 +31,76 @@ SHOWN = {
     "actor": "controller/actor",
     "critic": "controller/critic",
     "entropy": "controller/entropy",
-    "sight": "controller/sight",
+    "mutual information": "controller/state_action_information",
     "late changes": "controller/late_changes",
 }
-"""What the display calls a metric, and the metric."""
-RETURNS = ("return", "evaluation", "imagined")
-DEAF = 0.01
-"""An action gap below it: actions make no difference in imagination yet."""
-BLIND, PATIENCE = 1e-3, 10
-"""A sight below it after so many epochs of the controller: it does the same whatever it sees."""
+"""The same for losses and diagnostics."""
+ACTION_GAP = "world_model/action_gap"
+LEAST_GAP = 0.01
+"""Warn if `world_model/action_gap` is below this while the controller learns."""
+INFORMATION = "controller/state_action_information"
+LEAST_INFORMATION, PATIENCE = 1e-3, 10
+"""Warn if `controller/state_action_information` is still below this after PATIENCE epochs."""
+BORDER = 4
+"""Columns that the panel's frame takes."""
 
 
-class Display(Watcher):
-    """A live panel on a terminal; elsewhere a line per epoch, so that log files stay readable."""
+def notebook_console() -> Console:
+    """A console whose lines are plain text in a notebook, too."""
+    return Console(highlight=False, force_jupyter=False)
+
+
+class Display(Callback):
+    """A live panel on a terminal, at any width; elsewhere a line per epoch, for log files."""
 
     def __init__(self, console: Console | None = None) -> None:
         self.console = console or Console(highlight=False)
         self.live: Live | None = None
         self.pace = Pace([], 0)
-        self.description: dict[str, Any] = {}
+        self.headline, self.epochs, self.folder = "", 0, Path()
         self.latest: dict[str, float] = {}
-        self.said_deaf, self.controlled = False, 0
+        self.warned_of_gap, self.controlled = False, 0
+        self.not_finite: set[str] = set()
         self.at, self.name, self.total, self.done, self.elapsed = 0, "", 0, 0, 0.0
 
-    def start(self, description: dict[str, Any]) -> None:
-        """Open the panel."""
-        self.description = description
-        self.pace = Pace(description["plan"], description["epochs"])
-        self.at, self.elapsed = description["first_epoch"], description["seconds"]
+    def on_start(self, run: RunStart) -> None:
+        config = run.agent.config
+        self.epochs, self.folder = config.training.epochs, run.folder
+        self.headline = f"{config.env.id} on {run.agent.device}, in {run.folder}"
+        self.pace = Pace(list(run.plan), self.epochs)
+        self.at, self.elapsed = run.first_epoch, run.seconds
         self._since = self.pace.clock()
-        if self.console.is_terminal:
+        if self.console.is_terminal and not self.console.is_dumb_terminal:
             self.live = Live(console=self.console, get_renderable=self._panel, refresh_per_second=4)
             self.live.start()
         else:
-            self._say(_headline(description))
+            self._say(self.headline)
 
-    def stage(self, epoch: int, name: str, steps: int) -> None:
-        """A new bar."""
+    def on_stage(self, epoch: int, name: str, steps: int) -> None:
         self.pace.stage(name)
         self.at, self.name, self.total, self.done = epoch, name, steps, 0
 
-    def step(self, count: int = 1) -> None:
-        """Move the bar."""
+    def on_step(self, count: int = 1) -> None:
         self.pace.step(count)
         self.done += count
 
-    def epoch(self, epoch: int, metrics: dict[str, float]) -> None:
-        """Take over the metrics; say them where nobody sees a panel."""
+    def on_metrics(self, epoch: int, metrics: dict[str, float]) -> None:
+        """Take over the metrics; print them where there is no panel."""
         self.pace.epoch_over()
         self.at, self.name, self.elapsed = epoch + 1, "", metrics["time/seconds"]
         self._since = self.pace.clock()
         self.latest |= metrics
         if self.live is None:
             self._say(self._line(epoch, metrics))
-        gap = metrics.get("world_model/action_gap", DEAF)
-        if gap < DEAF and "controller/actor" in metrics and not self.said_deaf:
-            self.said_deaf = True
-            self._say(
-                f"the world model ignores actions so far (action gap {gap:.2g}): a policy cannot "
-                "learn in it yet; train it longer before the controller begins"
-            )
-        self.controlled += "controller/sight" in metrics
-        sight = metrics.get("controller/sight", BLIND)
-        if self.controlled == PATIENCE and sight < BLIND:
-            self._say(
-                f"the policy does the same whatever it sees (sight {sight:.2g} nats after "
-                f"{PATIENCE} epochs); without --controller.network.normalize that is no surprise"
-            )
+        self._warn(epoch, metrics)
 
-    def note(self, text: str) -> None:
-        """A line above the panel."""
+    def on_note(self, text: str) -> None:
         self._say(text)
 
-    def finish(self, folder: Path) -> None:
-        """The panel stays as it was last."""
+    def on_end(self) -> None:
+        """Leave the panel as it is."""
         self.close()
-        self._say(f"trained for {clock(self.elapsed)}; the run is in {folder}")
+        self._say(f"trained for {clock(self.elapsed)}; the run is in {self.folder}")
 
     def close(self) -> None:
         """Give the terminal back, at the end or after an interrupt."""
@@ -110,53 +109,85 @@ class Display(Watcher):
             self.live = None
 
     def _say(self, text: str) -> None:
-        self.console.print(Text(text), soft_wrap=True)
+        # A log file keeps its lines whole; a terminal breaks them between words.
+        self.console.print(Text(text), soft_wrap=not self.console.is_terminal)
 
-    def _left(self) -> str:
+    def _warn(self, epoch: int, metrics: dict[str, float]) -> None:
+        """Say what is wrong with the metrics of an epoch, each thing once."""
+        strange = {name for name, value in metrics.items() if not math.isfinite(value)}
+        for name in sorted(strange - self.not_finite):
+            self._say(f"epoch {epoch + 1}: {name} is not finite; it is null in {METRICS}")
+        self.not_finite |= strange
+        gap = metrics.get(ACTION_GAP, LEAST_GAP)
+        if gap < LEAST_GAP and "controller/actor" in metrics and not self.warned_of_gap:
+            self.warned_of_gap = True
+            self._say(
+                f"the world model ignores actions so far (action gap {gap:.2g}): a policy cannot "
+                "learn in it yet; train it longer before the controller begins"
+            )
+        self.controlled += INFORMATION in metrics
+        known = metrics.get(INFORMATION, LEAST_INFORMATION)
+        if self.controlled == PATIENCE and known < LEAST_INFORMATION:
+            self._say(
+                f"the policy acts alike in every state (mutual information {known:.2g} nats after "
+                f"{PATIENCE} epochs); --controller.network.normalize helps, if it is off"
+            )
+
+    def _left(self) -> tuple[str, str]:
+        """The time left as far as stages have been timed, and the stages that have not been."""
         seconds, unknown = self.pace.left(self.at)
         if not self.pace.seconds:
-            return "?"
-        more = f" + {', '.join(x.replace('_', ' ') for x in unknown)}" if unknown else ""
-        return f"about {clock(seconds)}{more}"
+            return "?", ""
+        return f"about {clock(seconds)}", ", ".join(name.replace("_", " ") for name in unknown)
 
     def _line(self, epoch: int, metrics: dict[str, float]) -> str:
-        found = {name: metrics[key] for name, key in SHOWN.items() if key in metrics}
-        figures = "  ".join(f"{name} {value:.4g}" for name, value in found.items())
-        width = len(str(self.description["epochs"]))
-        head = f"epoch {epoch + 1:>{width}}/{self.description['epochs']}  {clock(self.elapsed)}"
-        return f"{head}, left {self._left()}  {figures}"
+        figures = "  ".join(_figures(RETURNS | OTHERS, metrics))
+        width = len(str(self.epochs))
+        left, untimed = self._left()
+        head = f"epoch {epoch + 1:>{width}}/{self.epochs}  {clock(self.elapsed)}, left {left}"
+        return f"{head}{f' + {untimed}' if untimed else ''}  {figures}"
 
     def _panel(self) -> Panel:
         elapsed = self.elapsed + self.pace.clock() - self._since
-        epochs = self.description["epochs"]
-        bars = Table.grid(padding=(0, 1))
+        left, untimed = self._left()
+        bars = Table.grid(padding=(0, 1), expand=True)
+        bars.add_column(no_wrap=True)
+        bars.add_column(ratio=1, max_width=50)
+        bars.add_column(no_wrap=True)
         bars.add_row(
-            f"epoch {min(self.at + 1, epochs)}/{epochs}",
-            ProgressBar(total=max(epochs, 1), completed=self.at, width=40),
-            f"{clock(elapsed)}, left {self._left()}",
+            f"epoch {min(self.at + 1, self.epochs)}/{self.epochs}",
+            ProgressBar(total=max(self.epochs, 1), completed=self.at),
+            f"{clock(elapsed)}, left {left}",
         )
-        stage = self.name.replace("_", " ") or "between epochs"
-        rate = f"{self.done}/{self.total}, {self.pace.rate():.3g}/s" if self.name else ""
+        speed = f"{self.done}/{self.total}, {rate(self.pace.rate())}" if self.name else ""
         bars.add_row(
-            stage, ProgressBar(total=max(self.total, 1), completed=self.done, width=40), rate
+            self.name.replace("_", " ") or "between epochs",
+            ProgressBar(total=max(self.total, 1), completed=self.done),
+            speed,
         )
-        figures = {n: self.latest[key] for n, key in SHOWN.items() if key in self.latest}
-        returns = {n: v for n, v in figures.items() if n in RETURNS}
-        losses = {n: v for n, v in figures.items() if n not in RETURNS}
-        lines = [Text("   ".join(f"{n} {v:.4g}" for n, v in x.items())) for x in (returns, losses)]
-        return Panel(Group(bars, *lines), title=_headline(self.description), title_align="left")
+        room = self.console.width - BORDER
+        lines = [f"not timed yet: {untimed}"] if untimed else []
+        for names in (RETURNS, OTHERS):
+            lines += _filled(_figures(names, self.latest), room)
+        body = Group(bars, *(Text(line, overflow="ellipsis", no_wrap=True) for line in lines))
+        return Panel(body, title=Text(self.headline), title_align="left")
 
 
-def _headline(description: dict[str, Any]) -> str:
-    return f"{description['env']} on {description['device']}, in {description['folder']}"
+def _figures(names: dict[str, str], metrics: dict[str, float]) -> list[str]:
+    """The metrics that there are, each with its name."""
+    return [f"{name} {number(metrics[key])}" for name, key in names.items() if key in metrics]
 
 
-def clock(seconds: float) -> str:
-    """Minutes and seconds, hours when there are any.
+def _filled(items: list[str], width: int) -> list[str]:
+    """Items in as few lines as they fit in, none of them broken.
 
-    >>> clock(75), clock(3 * 3600 + 62)
-    ('1:15', '3:01:02')
+    >>> _filled(["return 0.5", "action gap 0.2", "end 1"], 27)
+    ['return 0.5   action gap 0.2', 'end 1']
     """
-    minutes, rest = divmod(int(seconds + 0.5), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
+    lines: list[str] = []
+    for item in items:
+        if lines and len(lines[-1]) + 3 + len(item) <= width:
+            lines[-1] += f"   {item}"
+        else:
+            lines.append(item)
+    return lines

@@ -8,11 +8,11 @@ from typing import Any
 
 from horizon_imagination.agent import Agent
 from horizon_imagination.checkpoint import trained_for
-from horizon_imagination.envs import env_names, make_env
-from horizon_imagination.envs.make import atari_game
+from horizon_imagination.envs import make_env
+from horizon_imagination.envs.known import atari_game, frame_shape, reference_scores
+from horizon_imagination.envs.spaces import action_space
 from horizon_imagination.errors import UsageError
 from horizon_imagination.evaluate import EpisodeResult, Protocol
-from horizon_imagination.metrics.atari_scores import ATARI_SCORES
 from horizon_imagination.metrics.published import published_at, published_configs
 from horizon_imagination.metrics.statistics import (
     bootstrap_interval,
@@ -21,27 +21,22 @@ from horizon_imagination.metrics.statistics import (
     mean,
     median,
 )
-from horizon_imagination.run.folder import write_json
+from horizon_imagination.run.folder import EVALUATIONS
 from horizon_imagination.snapshots import CHECKPOINTS
 from horizon_imagination.version import __version__
 
-EVALUATIONS = "evaluations"
+BASELINES, RANDOM = "baselines", "random"
 
 
-def check_fits(agent: Agent, protocol: Protocol) -> None:
-    """Refuse a world that the agent's networks were not made for."""
+def check_protocol(agent: Agent | None, protocol: Protocol) -> None:
+    """Refuse what cannot be played, and a world that the agent's networks were not made for."""
     if protocol.episodes < 1 or protocol.envs < 1:
-        raise UsageError("--episodes and --envs must be at least 1")
+        raise UsageError("--episodes and --parallel must be at least 1")
     env = make_env(protocol.env, protocol.seed)
-    found, seen = int(env.action_space.n), env.observation_space.shape  # type: ignore[attr-defined]
+    shape, actions = frame_shape(env), action_space(env)
     env.close()
-    cfg = agent.config.env
-    expected = (cfg.size, cfg.size, 1 if cfg.grey else 3)
-    if found != agent.num_actions or seen != expected:
-        raise UsageError(
-            f"the agent acts on {expected} frames with {agent.num_actions} actions; "
-            f"{protocol.env.id} shows {seen} and has {found}: evaluate it where it was trained"
-        )
+    if agent is not None:
+        agent.check_fits(protocol.env.id, shape, actions)
 
 
 def summary(protocol: Protocol, played: list[EpisodeResult]) -> dict[str, Any]:
@@ -53,15 +48,10 @@ def summary(protocol: Protocol, played: list[EpisodeResult]) -> dict[str, Any]:
         interval = bootstrap_interval([scores], statistic)
         found[f"{name}_interval"] = [interval.low, interval.high]
     found["failed"] = sum(episode.ended.startswith("failed") for episode in played)
-    known = {info.name: info for info in env_names()}.get(protocol.env.id)
-    if known is not None:
-        landmarks = {"random": known.random_return, "best": known.best_return}
-        found |= {name: value for name, value in landmarks.items() if value is not None}
-    game = atari_game(protocol.env.id)
-    if game in ATARI_SCORES:
-        found["human_normalized"] = human_normalized(game, found["mean"])
-        found["random"], found["human"] = ATARI_SCORES[game]
-    return found
+    scores = reference_scores(protocol.env.id)
+    if "human" in scores:
+        found["human_normalized"] = human_normalized(protocol.env.id, found["mean"])
+    return found | scores
 
 
 def published(env_id: str, env_steps: int) -> dict[str, dict[str, float]]:
@@ -71,27 +61,31 @@ def published(env_id: str, env_steps: int) -> dict[str, dict[str, float]]:
     return {label: asdict(point) for label, point in points.items() if point is not None}
 
 
-def write_evaluation(
-    run: Path, snapshot: Path, protocol: Protocol, played: list[EpisodeResult], device: str
-) -> tuple[Path, dict[str, Any]]:
-    """Write the evaluation into the run; the same protocol replaces its own file only."""
-    trained = trained_for(snapshot)
-    content = {
-        "snapshot": snapshot.name,
+def evaluation(
+    snapshot: Path | None, protocol: Protocol, played: list[EpisodeResult], device: str
+) -> dict[str, Any]:
+    """An evaluation of a snapshot, or of random play, as plain values."""
+    trained = trained_for(snapshot) if snapshot else {}
+    return {
+        "snapshot": snapshot.name if snapshot else RANDOM,
         "trained": trained,
         "protocol": protocol.to_json(),
         "summary": summary(protocol, played),
-        "published": published(protocol.env.id, trained.get("env_steps", 0)),
+        "published": published(protocol.env.id, trained.get("env_steps", 0)) if snapshot else {},
         "episodes": [asdict(episode) for episode in played],
         "device": device,
         "version": __version__,
     }
-    told = json.dumps(content["protocol"], sort_keys=True).encode()
-    name = f"{snapshot.name}-{hashlib.sha256(told).hexdigest()[:8]}.json"
-    folder = home(run) / EVALUATIONS
-    folder.mkdir(exist_ok=True)
-    write_json(folder / name, content)
-    return folder / name, content
+
+
+def evaluation_file(run: Path, snapshot: Path | None, protocol: Protocol) -> Path:
+    """Where an evaluation is stored in a run; the same protocol has the same file.
+
+    Random play has a folder of its own: it says nothing about the run's agent.
+    """
+    told = json.dumps(protocol.to_json(), sort_keys=True).encode()
+    name = f"{snapshot.name if snapshot else RANDOM}-{hashlib.sha256(told).hexdigest()[:8]}.json"
+    return home(run) / (EVALUATIONS if snapshot else BASELINES) / name
 
 
 def home(path: Path) -> Path:

@@ -1,6 +1,6 @@
 """Where metrics go: a line of JSON per epoch, TensorBoard, and wandb if asked."""
 
-import json
+import math
 import secrets
 from pathlib import Path
 from typing import Any
@@ -8,54 +8,97 @@ from typing import Any
 from horizon_imagination.config import Config
 from horizon_imagination.config_json import to_json
 from horizon_imagination.errors import UsageError
-from horizon_imagination.run.folder import METRICS, rewind_metrics
-from horizon_imagination.run.watch import Watcher
+from horizon_imagination.files import append_jsonl
+from horizon_imagination.provenance import provenance
+from horizon_imagination.run.callbacks import Callback, RunStart
+from horizon_imagination.run.folder import (
+    METRICS,
+    SESSIONS,
+    TENSORBOARD,
+    rewind_metrics,
+    strips_of,
+)
+from horizon_imagination.run.read import read_metrics
 
-TENSORBOARD, WANDB_ID = "tensorboard", "wandb-id.txt"
+WANDB_ID = "wandb-id.txt"
 
 
-class MetricsFile(Watcher):
-    """`metrics.jsonl`: one object per epoch, `{"epoch": n, "env/return": …}`."""
+class MetricsFile(Callback):
+    """`metrics.jsonl`: one object per epoch, `{"epoch": n, "env/return": …}`, in strict JSON.
+
+    A value that is not finite is null. `sessions.jsonl` gets a line whenever the run is started or
+    resumed: the epoch that comes next, date, commit, machine.
+    """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
-    def start(self, description: dict[str, Any]) -> None:
-        """Forget the epochs that will be trained again."""
-        rewind_metrics(self.folder, description["first_epoch"])
+    def on_start(self, run: RunStart) -> None:
+        """Drop the epochs that will be trained again."""
+        rewind_metrics(self.folder, run.first_epoch)
+        made = provenance(str(run.agent.device))
+        append_jsonl(self.folder / SESSIONS, {"epoch": run.first_epoch} | made)
 
-    def epoch(self, epoch: int, metrics: dict[str, float]) -> None:
+    def on_metrics(self, epoch: int, metrics: dict[str, float]) -> None:
         """Append a line; the file is complete whenever one looks."""
-        with open(self.folder / METRICS, "a") as file:
-            file.write(json.dumps({"epoch": epoch} | metrics) + "\n")
+        finite = {name: x if math.isfinite(x) else None for name, x in metrics.items()}
+        append_jsonl(self.folder / METRICS, {"epoch": epoch} | finite)
 
 
-class TensorBoard(Watcher):
-    """Events in the run's `tensorboard` folder."""
+class TensorBoard(Callback):
+    """Events in the run's `tensorboard` folder: metrics, and film strips as images.
+
+    They are counted in environment steps, or in epochs where an epoch takes none (offline).
+    """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.writer: Any = None
+        self._by_epoch = False
+        self._latest, self._drawn = (-1, 0), -1
 
-    def start(self, description: dict[str, Any]) -> None:
-        """Open the events; what a resumed run repeats replaces what was there."""
+    def on_start(self, run: RunStart) -> None:
+        """Open the events; those of epochs that are trained again replace what was there."""
         from torch.utils.tensorboard import SummaryWriter
 
-        place, first = str(self.folder / TENSORBOARD), description["first_epoch"]
-        self.writer = SummaryWriter(place, purge_step=first or None)
+        self._by_epoch = not run.agent.config.training.collect_steps
+        done = [entry for entry in read_metrics(self.folder) if entry["epoch"] < run.first_epoch]
+        first = self._step(done[-1]["epoch"], done[-1]) + 1 if done else None
+        self.writer = SummaryWriter(str(self.folder / TENSORBOARD), purge_step=first)
 
-    def epoch(self, epoch: int, metrics: dict[str, float]) -> None:
-        """One point per metric."""
-        for name, value in metrics.items():
-            self.writer.add_scalar(name, value, epoch)
+    def on_metrics(self, epoch: int, metrics: dict[str, float]) -> None:
+        """One point per metric, and the strips of this epoch if there are any."""
+        self._latest = epoch, self._step(epoch, metrics)
+        for name, value in (metrics | {"epoch": epoch}).items():
+            self.writer.add_scalar(name, value, self._latest[1])
+        self._add_strips()
         self.writer.flush()
 
-    def finish(self, folder: Path) -> None:
-        """Close the events."""
+    def on_end(self) -> None:
+        """Add the last strips and close the events."""
+        self._add_strips()
         self.writer.close()
 
+    def _step(self, epoch: int, metrics: dict[str, float]) -> int:
+        return epoch if self._by_epoch else int(metrics.get("env/steps", epoch))
 
-class Wandb(Watcher):
+    def _add_strips(self) -> None:
+        epoch, step = self._latest
+        path = strips_of(self.folder, epoch)
+        if epoch == self._drawn or not path.is_file():
+            return
+        import numpy as np
+        from PIL import Image
+
+        self._drawn = epoch
+        with Image.open(path) as image:
+            paper = Image.new("RGBA", image.size, "white")
+            paper.alpha_composite(image.convert("RGBA"))
+            pixels = np.asarray(paper.convert("RGB"))
+        self.writer.add_image("strips", pixels, step, dataformats="HWC")
+
+
+class Wandb(Callback):
     """A run of a wandb project; a resumed run goes on in the same one."""
 
     def __init__(self, folder: Path, project: str, config: Config) -> None:
@@ -69,7 +112,7 @@ class Wandb(Watcher):
         self.project, self.config = project, config
         self.run: Any = None
 
-    def start(self, description: dict[str, Any]) -> None:
+    def on_start(self, run: RunStart) -> None:
         """Begin, or go on with, the run of this folder."""
         name = self.folder / WANDB_ID
         if not name.exists():
@@ -83,18 +126,16 @@ class Wandb(Watcher):
             resume="allow",
         )
 
-    def epoch(self, epoch: int, metrics: dict[str, float]) -> None:
-        """One point per metric."""
+    def on_metrics(self, epoch: int, metrics: dict[str, float]) -> None:
         self.run.log(metrics | {"epoch": epoch}, step=epoch)
 
-    def finish(self, folder: Path) -> None:
-        """Close the run."""
+    def on_end(self) -> None:
         self.run.finish()
 
 
-def make_logs(folder: Path, config: Config, wandb: str | None) -> tuple[list[Watcher], list[str]]:
+def make_logs(folder: Path, config: Config, wandb: str | None) -> tuple[list[Callback], list[str]]:
     """The logs of a run, and a warning for each that cannot be had."""
-    logs: list[Watcher] = [MetricsFile(folder)]
+    logs: list[Callback] = [MetricsFile(folder)]
     warnings = []
     try:
         import tensorboard  # noqa: F401

@@ -1,63 +1,115 @@
-"""What a run will need, said before it starts: memory, disk, time. All of it is estimated."""
+"""The estimate before a run: memory, disk, time, and the number of threads."""
 
-import tempfile
-from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple
 
 import torch
-from einops import rearrange
 
-from horizon_imagination.bench import stages
-from horizon_imagination.bench.ceilings import product_speed
-from horizon_imagination.bench.clock import CAPTURED
-from horizon_imagination.bench.clock import timed as clocked
-from horizon_imagination.bench.setting import Setting, random_store
+from horizon_imagination.actions import ActionSpace, as_space
 from horizon_imagination.config import Config
+from horizon_imagination.costs import Costs, costs
 from horizon_imagination.device import resolve_device, uses_bfloat16
 from horizon_imagination.errors import UsageError
 from horizon_imagination.learn.guard import NotFiniteError
-from horizon_imagination.run.costs import Costs, costs
-from horizon_imagination.run.display import clock
+from horizon_imagination.learn.rehearsal import rehearse, rehearsed_by_count
+from horizon_imagination.run.estimated import Estimated
 from horizon_imagination.run.pace import Stage
+from horizon_imagination.timing import Trial
+from horizon_imagination.wording import duration, number, size
 
 STEP_BYTES = 10
 """Action, reward, end and mark of a stored frame."""
-WORTH_TIMING = 2.0
-"""Seconds (by the count of FLOPs) up to which a step is timed rather than estimated."""
+LARGE = 1e11
+"""FLOPs from which on a step is not tried on a CPU, where it would take seconds."""
 
 
-class Timed(NamedTuple):
-    """Seconds of one step of every learner, of encoding a stored frame, of acting on a new one."""
+@dataclass(frozen=True)
+class Estimate:
+    """The time of a whole run."""
 
-    steps: dict[str, float]
-    encode: float
-    act: float
+    stages: dict[str, float]
+    """Seconds of every stage on a quiet machine, the environment's own left out."""
+    slowdown: float
+    """How many times slower the steps were while they were measured, beside other programs."""
+    trial: Trial | None
+    """The trial of threads, if the config leaves their number open."""
+    epoch: dict[str, float] = field(default_factory=dict)
+    """Seconds of an epoch by learner."""
+
+    @property
+    def seconds(self) -> float:
+        """Of all stages."""
+        return sum(self.stages.values())
+
+    @property
+    def busy(self) -> bool:
+        """Whether other programs slowed the measurement down."""
+        return self.slowdown > 1
+
+    def busy_note(self) -> str:
+        """What the load of the machine means for the time, in one line; empty on a quiet one."""
+        if not self.busy:
+            return ""
+        return (
+            f"other programs were busy here while this was measured: at such a load the steps "
+            f"take {number(self.slowdown, 2)} times as long, about "
+            f"{duration(self.slowdown * self.seconds)}"
+        )
 
 
-def describe_needs(config: Config, num_actions: int, offline: Path | None = None) -> str:
-    """Parameters, memory, disk and time of a run, for people."""
+@dataclass(frozen=True)
+class Needs:
+    """What a run needs."""
+
+    text: str
+    """For people."""
+    threads: int
+    """CPU threads to train with; 0 for torch's own choice."""
+    estimated: Estimated = field(default_factory=Estimated)
+
+
+def describe_needs(
+    config: Config, actions: ActionSpace | int, offline: Path | None = None
+) -> Needs:
+    """Parameters, memory, disk, time and threads of a run."""
     device = resolve_device(config.runtime.device)
-    counted, stored = costs(config, num_actions), frames_stored(config)
+    counted, stored = costs(config, actions), frames_stored(config)
     weights = memory(config, counted, uses_bfloat16(config.runtime, device))
-    disk = snapshot_bytes(config, counted)
-    seconds = stage_seconds(config, counted, num_actions, device)
-    stages = ", ".join(f"{name.replace('_', ' ')} {span(x)}" for name, x in seconds.items())
+    found = estimate(counted, actions, device)
+    disk = snapshot_bytes(config, counted, found.seconds)
+    stages = ", ".join(f"{n.replace('_', ' ')} {duration(x)}" for n, x in found.stages.items())
     networks = ", ".join(f"{name} {n / 1e6:.2f} M" for name, n in counted.parameters.items())
     precision = "bfloat16" if uses_bfloat16(config.runtime, device) else "float32"
     replay = "" if offline else f"replay of {stored:,} frames {size(replay_bytes(config))}, "
     total = disk + (0 if offline else replay_bytes(config))
     detail = ", ".join(f"{name} {size(value)}" for name, value in weights.items())
-    return "\n".join(
-        [
-            f"{config.env.id}: {num_actions} actions, on {device} in {precision}",
-            f"  parameters  {sum(counted.parameters.values()) / 1e6:.2f} M ({networks})",
-            f"  memory      about {size(sum(weights.values()))}, estimated ({detail})",
-            f"  disk        about {size(total)} ({replay}snapshots {size(disk)})",
-            f"  time        about {span(sum(seconds.values()))}, estimated, without the "
-            f"environment's own ({stages})",
-        ]
-    )
+    quiet = " on a quiet machine" if found.busy else ""
+    lines = [
+        f"{config.env.id}: {as_space(actions).words()}, on {device} in {precision}",
+        f"  parameters  {sum(counted.parameters.values()) / 1e6:.2f} M ({networks})",
+        f"  memory      about {size(sum(weights.values()))}, estimated ({detail})",
+        f"  disk        about {size(total)} ({replay}snapshots {size(disk)})",
+        f"  time        about {duration(found.seconds)}{quiet}, estimated, without the "
+        f"environment's own ({stages})",
+    ]
+    if found.busy:
+        lines.append(f"  busy        {found.busy_note()}")
+    if found.trial is not None:
+        lines.append(f"  threads     {_tried(found.trial)}")
+    threads = found.trial.threads if found.trial else config.runtime.threads
+    return Needs("\n".join(lines), threads, Estimated(found.epoch, float(total)))
+
+
+def _tried(trial: Trial) -> str:
+    """
+    >>> _tried(Trial(1, {1: 0.0125, 2: 0.033})), _tried(Trial(1, {}))
+    ('1, the fastest in a short trial (a step with 1: 12.5 ms, 2: 33 ms)', '1')
+    """
+    if not trial.seconds:
+        return str(trial.threads)
+    times = ", ".join(f"{count}: {number(1e3 * x, 3)} ms" for count, x in trial.seconds.items())
+    return f"{trial.threads}, the fastest in a short trial (a step with {times})"
 
 
 def frames_stored(config: Config) -> int:
@@ -68,16 +120,17 @@ def frames_stored(config: Config) -> int:
 
 def replay_bytes(config: Config) -> int:
     """Disk for the replay of an online run."""
-    return frames_stored(config) * ((1 if config.env.grey else 3) * config.env.size**2 + STEP_BYTES)
+    return frames_stored(config) * (config.env.frame_channels * config.env.size**2 + STEP_BYTES)
 
 
-def snapshot_bytes(config: Config, counted: Costs) -> int:
-    """Disk for the snapshots that are kept, one being written, and the best weights."""
+def snapshot_bytes(config: Config, counted: Costs, seconds: float = 0.0) -> int:
+    """Disk for the snapshots that a run of so long keeps, one being written, the best weights."""
     weights = 4 * sum(counted.parameters.values())
     if config.denoiser.ema:
         weights += 4 * counted.parameters["denoiser"]
     optimisers = 8 * sum(counted.parameters.values())
-    kept = config.training.keep_snapshots + 1
+    hours = config.training.keep_every_hours
+    kept = config.training.keep_snapshots + 1 + (int(seconds / 3600 / hours) if hours > 0 else 0)
     return kept * (weights + optimisers) + weights
 
 
@@ -96,27 +149,29 @@ def memory(config: Config, counted: Costs, half: bool) -> dict[str, float]:
     }
 
 
-def stage_seconds(
-    config: Config, counted: Costs, num_actions: int, device: torch.device
-) -> dict[str, float]:
-    """Seconds of a whole run in every stage."""
-    # Networks do not reach what a product of matrices does.
-    speed = 0.5 * product_speed(device, torch.float32, side=1024, repeats=3)
-    each = Timed(
-        {name: x.flops / speed for name, x in counted.steps.items()},
-        encode=counted.encode / speed,
-        act=counted.act / speed,
-    )
-    if device.type != "cpu" or max(each.steps.values()) < WORTH_TIMING:
-        each = timed(config, num_actions, device) or each
-    cfg, found = config.training, {}
+def estimate(counted: Costs, actions: ActionSpace | int, device: torch.device) -> Estimate:
+    """The time of a run: steps of a throw-away agent are timed, or counted where it is large."""
+    config, each = counted.config, None
+    if device.type != "cpu" or max(x.flops for x in counted.steps.values()) < LARGE:
+        # What is wrong with the config is reported by the run itself.
+        with suppress(UsageError, NotFiniteError):
+            each = rehearse(config, actions, device)
+    each = each or rehearsed_by_count(counted, device)
+    cfg, stages, epoch = config.training, {}, {}
     for name, seconds in each.steps.items():
         own = getattr(config, name).learner
-        stage = Stage(name, own.steps_per_epoch, own.first_epoch, own.last_epoch)
-        found[name] = seconds * stage.steps_between(0, cfg.epochs)
-    found["encoding"] = frames_encoded(config) * each.encode
-    found["acting"] = frames_stored(config) * each.act
-    return found
+        stage = Stage(name, own.steps_per_epoch, own.works_in)
+        stages[name] = seconds * stage.steps_between(0, cfg.epochs)
+        epoch[name] = seconds * own.steps_per_epoch
+    stages["encoding"] = frames_encoded(config) * each.encode
+    stages["acting"] = frames_acted(config) * each.act
+    return Estimate(stages, each.slowdown, each.trial, epoch)
+
+
+def frames_acted(config: Config) -> int:
+    """Frames on which an online run asks its policy: in all epochs after the controller's first."""
+    epochs = config.training.epochs - config.controller.learner.first_epoch - 1
+    return config.training.collect_steps * max(0, epochs)
 
 
 def frames_encoded(config: Config) -> int:
@@ -124,58 +179,7 @@ def frames_encoded(config: Config) -> int:
     cfg, own, total, known = config.training, config.tokenizer.learner, 0, 0
     for epoch in range(config.world_model.learner.first_epoch, cfg.epochs):
         rows = cfg.initial_steps + (epoch + 1) * cfg.collect_steps
-        last = own.last_epoch is None or epoch <= own.last_epoch
-        if own.steps_per_epoch and own.first_epoch <= epoch and last:
+        if own.steps_per_epoch and own.works_in(epoch):
             known = 0
         total, known = total + rows - known, rows
     return total
-
-
-def timed(config: Config, num_actions: int, device: torch.device) -> Timed | None:
-    """What things take on made-up experience; None if that cannot be had."""
-    try:
-        with tempfile.TemporaryDirectory() as folder:
-            return _timed(config, num_actions, device, Path(folder))
-    except (UsageError, NotFiniteError):
-        return None  # what is wrong is reported by the run itself
-
-
-def _timed(config: Config, num_actions: int, device: torch.device, folder: Path) -> Timed:
-    length = max(config.world_model.segment_length, config.controller.context) + 32
-    store = random_store(folder / "replay", config, length, num_actions)
-    setting = Setting(config, store, device)
-    latents, agent = setting.latents, setting.agent
-    encoded = -(-store.num_frames // latents.block) * latents.block
-    encoding = _seconds(stages.encoding(setting), device) / encoded
-    frame = rearrange(store.frames[0], "c h w -> h w c")
-    acting = _seconds(lambda: agent.act(frame), device)
-    learners = setting.learners(config, tokenizer=True)
-    calls = CAPTURED if agent.captured else 1
-    steps = {x.name: _seconds(x.step, device, calls) for x in learners.in_order()}
-    store.close()
-    return Timed(steps, encoding, acting)
-
-
-def _seconds(call: Callable[[], object], device: torch.device, warm_up: int = 1) -> float:
-    return clocked(call, device, repeats=1, warm_up=warm_up).ms / 1e3
-
-
-def span(seconds: float) -> str:
-    """A rough time: minutes, hours or days.
-
-    >>> span(75), span(5 * 3600), span(200 * 3600)
-    ('1:15', '5.0 h', '8 days')
-    """
-    if seconds < 3600:
-        return clock(seconds)
-    hours = seconds / 3600
-    return f"{hours:.1f} h" if hours < 72 else f"{hours / 24:.0f} days"
-
-
-def size(count: float) -> str:
-    """Bytes for people.
-
-    >>> size(2.5e9), size(3e6)
-    ('2.5 GB', '3.0 MB')
-    """
-    return f"{count / 1e9:.1f} GB" if count >= 1e9 else f"{count / 1e6:.1f} MB"

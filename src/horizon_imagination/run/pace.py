@@ -1,34 +1,31 @@
-"""How long a run still takes, from how long its steps took so far."""
+"""The time left of a run, from the time of its steps so far."""
 
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
 
+def _always(epoch: int) -> bool:
+    return True
+
+
 @dataclass(frozen=True)
 class Stage:
-    """A part of every epoch from its first to its last one."""
+    """A part of the epochs in which it works."""
 
     name: str
     steps: int
     """Steps per epoch."""
-    first_epoch: int = 0
-    last_epoch: int | None = None
-    every: int = 1
-    """Epochs from one time to the next."""
+    works_in: Callable[[int], bool] = _always
+    """Whether it runs in an epoch (from 0)."""
 
     def steps_between(self, first: int, epochs: int) -> int:
         """Steps in the epochs first .. epochs - 1.
 
-        >>> Stage("tokenizer", 10, first_epoch=2, last_epoch=4).steps_between(3, 9)
+        >>> Stage("tokenizer", 10, lambda epoch: 2 <= epoch <= 4).steps_between(3, 9)
         20
-        >>> Stage("evaluate", 16, first_epoch=2, every=5).steps_between(0, 15)
-        48
         """
-        start = max(first, self.first_epoch)
-        stop = epochs if self.last_epoch is None else min(epochs, self.last_epoch + 1)
-        # The n-th time is at the end of epoch n * every - 1.
-        return self.steps * max(0, stop // self.every - start // self.every)
+        return self.steps * sum(map(self.works_in, range(first, epochs)))
 
 
 class Pace:
@@ -60,7 +57,7 @@ class Pace:
         self._stage, self._steps = "", 0
 
     def left(self, epoch: int) -> tuple[float, list[str]]:
-        """Seconds for the epochs from `epoch` on, and the stages whose pace nobody knows yet."""
+        """Seconds for the epochs from `epoch` on, and the stages that have not run yet."""
         total, unknown = 0.0, []
         for stage in self.plan:
             steps = stage.steps_between(epoch, self.epochs)

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from time import monotonic
 
-from horizon_imagination.run.display import clock
+from horizon_imagination.wording import clock, rate, time_left
 
 
 class Tally:
@@ -27,10 +27,9 @@ class Tally:
         if self.steps and self.what != "steps":
             said.append(f"{self.steps:,} steps")
         if self.steps and seconds:
-            rate = self.steps / seconds
-            said.append(f"{rate:,.0f} a second" if rate >= 2 else f"{rate:.2f} a second")
+            said.append(rate(self.steps / seconds))
         if self.done:
-            said.append(f"left about {clock(seconds * (self.total / self.done - 1))}")
+            said.append(f"left about {clock(time_left(seconds, self.done, self.total))}")
         return ", ".join(said)
 
 

@@ -1,27 +1,38 @@
 """What a run may begin with besides an environment: stored experience, another run's networks."""
 
 import dataclasses
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import gymnasium
+import numpy as np
 import torch
 
-from horizon_imagination.agent import Agent, build_networks
+from horizon_imagination.actions import ActionSpace
+from horizon_imagination.agent import Agent
 from horizon_imagination.config import Config, EnvConfig
 from horizon_imagination.data import Store, validate
-from horizon_imagination.envs import make_env
+from horizon_imagination.data.layout import DESCRIPTION, read_description
+from horizon_imagination.data.validate import step_problems
+from horizon_imagination.envs import known, make_env, spaces
 from horizon_imagination.errors import UsageError
+from horizon_imagination.networks import build_networks
 
 GENERAL = ("tokenizer", "denoiser")
 """The networks that know how the world looks and moves, and nothing of a task."""
 
 
-def offline_config(config: Config, data: Path, *, keep_env: bool = False) -> Config:
+def dataset_env(data: Path, default: EnvConfig) -> EnvConfig:
+    """The environment that a dataset was played in; `default` in what the dataset does not know."""
+    return read_description(data).env_config(default)
+
+
+def offline_config(config: Config, data: Path) -> Config:
     """The config of training on a dataset: frames as they are there, three phases, no collection.
 
-    The tokenizer learns first, then the world model, then the controller; `keep_env` evaluates in
-    the config's environment instead of the one that the dataset names.
+    The tokenizer learns first, then the world model, then the controller.
     """
     problems = validate(data)
     if problems:
@@ -29,22 +40,48 @@ def offline_config(config: Config, data: Path, *, keep_env: bool = False) -> Con
         raise UsageError(f"{data} cannot be trained on: {problems[0]}{more}; see horizon data")
     store = Store.open(data)
     channels, height, width = store.frame_shape
-    env_id, frames = store.env_id, store.num_frames
+    frames = store.num_frames
     store.close()
     if not frames:
         raise UsageError(f"{data} holds no episode; record or import some")
-    if height != width or channels not in (1, 3):
+    if height != width:
         raise UsageError(
-            f"{data} has frames of {channels} x {height} x {width}; expected square ones of 1 or 3 "
-            "channels: import them again with --size"
+            f"{data} has frames of {channels} x {height} x {width}; expected square ones: import "
+            "them again with --size"
         )
+    stack = channels not in (1, 3) or config.env.channels == "stack"
     env = dataclasses.replace(
         config.env,
-        id=config.env.id if keep_env else env_id,
         size=height,
-        grey=channels == 1,
+        grey=channels == 1 and not stack,
+        channels="stack" if stack else config.env.channels,
+        stack_channels=channels if stack else 0,
     )
     return _phases(dataclasses.replace(config, env=env))
+
+
+def own_store(folder: Path, env: gymnasium.Env, config: Config, run: str) -> Store:
+    """The replay of a run, to write: the one that is there, or a new one."""
+    if (folder / DESCRIPTION).exists():
+        return Store.open(folder, "a")
+    shutil.rmtree(folder, ignore_errors=True)  # of a process killed while it made the folder
+    shape, actions = known.frame_shape(env), spaces.action_space(env)
+    who = {"policy": "training", "run": run}
+    return Store.create(folder, shape, actions, config.env.id, env=config.env, played_by=who)
+
+
+def check_trainable(store: Store, run: Path) -> None:
+    """Refuse the replay of a run that no learner can use, or only with wrong results."""
+    if not np.isfinite(store.reward).all():
+        raise UsageError(
+            f"{run} has rewards that are not finite, which no learner can use; set them to 0 with: "
+            f"horizon data repair {run}"
+        )
+    if problems := step_problems(store):
+        more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
+        raise UsageError(
+            f"{store.folder} is damaged: {problems[0]}{more}; restore the replay from a copy"
+        )
 
 
 def _phases(config: Config) -> Config:
@@ -75,7 +112,7 @@ def _learner(section: Any, *, steps: int, **fields: int | None) -> Any:
 
 
 def evaluation_env(
-    config: Config, num_actions: int, note: Callable[[str], None]
+    config: Config, action_space: ActionSpace, note: Callable[[str], None]
 ) -> EnvConfig | None:
     """The environment of a dataset if it can be made here, else none."""
     try:
@@ -83,10 +120,13 @@ def evaluation_env(
     except UsageError as error:
         note(f"no evaluation in the real world: {error}")
         return None
-    found = int(env.action_space.n)  # type: ignore[attr-defined]
+    found = spaces.action_space(env)
     env.close()
-    if found != num_actions:
-        note(f"no evaluation: {config.env.id} has {found} actions, the dataset {num_actions}")
+    if found != action_space:
+        note(
+            f"no evaluation: {config.env.id} has {found.words()}, the dataset "
+            f"{action_space.words()}"
+        )
         return None
     return config.env
 
@@ -120,16 +160,16 @@ def parse_freeze(text: str) -> tuple[str, ...]:
     return names
 
 
-def check_source(config: Config, num_actions: int, run: Path) -> None:
+def check_source(config: Config, action_space: ActionSpace, run: Path) -> None:
     """Refuse a run whose tokenizer or denoiser does not fit a config."""
     source = Agent.load(run, device="cpu")
-    if source.num_actions != num_actions:
+    if source.action_space != action_space:
         raise UsageError(
-            f"--init-from {run}: its denoiser knows {source.num_actions} actions, {config.env.id} "
-            f"has {num_actions}; dynamics carry over only between equal sets of actions"
+            f"--init-from {run}: its denoiser knows {source.action_space.words()}, {config.env.id} "
+            f"has {action_space.words()}; dynamics carry over only between equal sets of actions"
         )
     with torch.device("meta"):
-        mine = build_networks(config, num_actions)._asdict()
+        mine = build_networks(config, action_space)._asdict()
     for name in GENERAL:
         theirs, here = source.networks()[name].state_dict(), mine[name].state_dict()
         for key in sorted(theirs.keys() | here.keys()):
@@ -144,9 +184,9 @@ def check_source(config: Config, num_actions: int, run: Path) -> None:
 @torch.no_grad()
 def take_over(agent: Agent, run: Path) -> None:
     """Give the agent the tokenizer and the denoiser (the one that dreams) of another run."""
-    check_source(agent.config, agent.num_actions, run)
+    check_source(agent.config, agent.action_space, run)
     source = Agent.load(run, device=str(agent.device))
     agent.tokenizer.load_state_dict(source.tokenizer.state_dict())
     for denoiser in (agent.denoiser, agent.denoiser_average):
         if denoiser is not None:
-            denoiser.load_state_dict(source.dreamer.state_dict())
+            denoiser.load_state_dict(source.imagination_denoiser.state_dict())

@@ -3,25 +3,52 @@
 import dataclasses
 import shlex
 import sys
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 import torch
+from safetensors import SafetensorError
 
+from horizon_imagination.actions import ActionSpace
 from horizon_imagination.config import Config
 from horizon_imagination.data import Store
 from horizon_imagination.device import resolve_device
-from horizon_imagination.envs import EnvFailure, actor_bias, make_env
-from horizon_imagination.learn.guard import NotFiniteError
-from horizon_imagination.models.weights import is_installed, load_weights
+from horizon_imagination.envs import actor_bias
+from horizon_imagination.envs.look import look
+from horizon_imagination.errors import EnvFailure, Failure, UsageError, keep_traceback
+from horizon_imagination.kernels import wanted
+from horizon_imagination.learn.ranks import current_ranks
+from horizon_imagination.pretrained import is_installed, load_weights
+from horizon_imagination.run.callbacks import Callback, Callbacks
+from horizon_imagination.run.disk import DiskWatch, free_bytes, room_warning
 from horizon_imagination.run.display import Display
-from horizon_imagination.run.folder import Launch, claimed, prepare
+from horizon_imagination.run.estimated import write_estimate
+from horizon_imagination.run.folder import (
+    Launch,
+    abandon,
+    claimed,
+    has_begun,
+    is_run,
+    prepare,
+    read_config,
+)
 from horizon_imagination.run.logs import make_logs
-from horizon_imagination.run.needs import describe_needs
+from horizon_imagination.run.needs import Needs, describe_needs
+from horizon_imagination.run.signals import (
+    RESUME,
+    Paused,
+    StopRequest,
+    heeding,
+    preempt_signal,
+)
 from horizon_imagination.run.sources import check_source, offline_config, parse_freeze, resting
 from horizon_imagination.run.trainer import Trainer
-from horizon_imagination.run.watch import Watcher, Watchers
 from horizon_imagination.snapshots import snapshots
+from horizon_imagination.timing import cores
+from horizon_imagination.types import Schedule
+from horizon_imagination.world_model import WorldModel
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,12 +59,14 @@ class Request:
     config: Config
     folder: Path
     offline: Path | None = None
-    keep_env: bool = False
-    """Whether an environment was named besides the dataset."""
     init_from: Path | None = None
     freeze: str = ""
     dry_run: bool = False
     wandb: str | None = None
+    world_model: WorldModel | None = None
+    """Given from Python."""
+    schedule: Schedule | None = None
+    """The same."""
 
 
 def complete(request: Request) -> tuple[Config, Launch]:
@@ -48,105 +77,186 @@ def complete(request: Request) -> tuple[Config, Launch]:
         offline=str(request.offline.resolve()) if request.offline else None,
         init_from=str(request.init_from.resolve()) if request.init_from else None,
         freeze=frozen,
+        given=tuple(x for x in ("world_model", "schedule") if getattr(request, x) is not None),
     )
     if request.offline is not None:
         if "tokenizer" in frozen:
             nothing = dataclasses.replace(config.offline, tokenizer_epochs=0)
             config = dataclasses.replace(config, offline=nothing)
-        config = offline_config(config, request.offline, keep_env=request.keep_env)
+        config = offline_config(config, request.offline)
+    elif config.env.channels == "stack" and not config.env.stack_channels:
+        config = dataclasses.replace(config, env=look(config.env).env)
     config = resting(config, frozenset(frozen))
     if not config.controller.actor_bias:
         controller = dataclasses.replace(config.controller, actor_bias=actor_bias(config.env.id))
         config = dataclasses.replace(config, controller=controller)
-    return config, launch
+    return with_threads(config, config.runtime.threads or _settled_threads(request)), launch
 
 
-def num_actions(config: Config, offline: Path | None) -> int:
-    """How many actions there are; makes the environment once, so that a wrong one is told early."""
+def with_threads(config: Config, threads: int) -> Config:
+    """The config with this number of threads."""
+    return dataclasses.replace(config, runtime=dataclasses.replace(config.runtime, threads=threads))
+
+
+def _settled_threads(request: Request) -> int:
+    """The number of threads that needs no trial: of the run that goes on, since other numbers give
+    other bits, or a share of the cores for each of several processes; 0 if there is none."""
+    if is_run(request.folder):
+        return read_config(request.folder).runtime.threads
+    world = current_ranks().world
+    return max(1, cores() // world) if world > 1 else 0
+
+
+def actions_of(config: Config, offline: Path | None) -> tuple[ActionSpace, str]:
+    """Which actions there are, and how pictures are read.
+
+    Makes the environment once, so that a wrong one is told early.
+    """
     if offline is not None:
         store = Store.open(offline)
         store.close()
-        return store.num_actions
-    env = make_env(config.env, 0)
-    env.close()
-    return int(env.action_space.n)  # type: ignore[attr-defined]
+        return store.action_space, ""
+    seen = look(config.env)
+    return seen.action_space, f"\nthe agent sees {seen.line}"
 
 
-def train(request: Request) -> int:
-    """Train or resume; the exit status."""
+def train(request: Request, callbacks: Sequence[Callback] = ()) -> int:
+    """Train or resume, with callbacks besides the display and the logs; the exit status."""
     config, launch = complete(request)
-    resolve_device(config.runtime.device)
-    needs = ""
-    if request.dry_run or not snapshots(request.folder):
-        actions = num_actions(config, request.offline)
-        if request.init_from is not None:
-            check_source(config, actions, request.init_from)
-        needs = describe_needs(config, actions, request.offline) + _warning(request, config)
-        if not request.dry_run:
-            _check_features(config)
+    preempt = preempt_signal(config.runtime.preempt_signal)
     if request.dry_run:
-        print(needs)
+        print(_checked(request, config)[1].text)
         return 0
-    with claimed(request.folder):
-        prepare(request.folder, config, launch)
-        display = Display()
-        if needs:
-            display.note(needs)
-        return _train(request, config, launch, display)
+    with heeding(preempt) as stop:
+        return _train(request, config, launch, callbacks, stop)
 
 
-def _train(request: Request, config: Config, launch: Launch, display: Display) -> int:
-    folder, watchers = request.folder, Watchers([display])
-    logs, warnings = make_logs(folder, config, request.wandb)
-    for warning in warnings:
-        display.note(f"warning: {warning}")
-    trainer = Trainer(
+def _train(
+    request: Request,
+    config: Config,
+    launch: Launch,
+    callbacks: Sequence[Callback],
+    stop: StopRequest,
+) -> int:
+    config, needs = _checked(request, config)
+    folder, display = request.folder, Display()
+    with claimed(folder), closing(display):
+        described = is_run(folder)
+        prepare(folder, config, launch)
+        try:
+            if needs.text:
+                write_estimate(folder, needs.estimated)
+            logs, warnings = make_logs(folder, config, request.wandb)
+            for line in (*filter(None, [needs.text]), *(f"warning: {x}" for x in warnings)):
+                display.on_note(line)
+            everyone = Callbacks([display, DiskWatch(), *callbacks, *logs])
+            with _closing(make_trainer(request, config, launch, everyone, stop)) as trainer:
+                if trainer.resume():
+                    if trainer.finished:
+                        display.on_note(_finished(trainer))
+                        return 0
+                    display.on_note(_resuming(trainer))
+                trainer.run()
+                return 0
+        except Paused:
+            return _stopped(display, folder, f"stopped by {stop.name}", RESUME)
+        except KeyboardInterrupt:
+            return _stopped(display, folder, "interrupted", 130)
+        except (UsageError, EnvFailure) as error:
+            if not has_begun(folder):
+                abandon(folder, described)
+                kept = f"; no epoch was finished, and nothing is kept in {folder}"
+                raise _with(error, kept) from error
+            if isinstance(error, UsageError):
+                raise
+            return _stopped(display, folder, str(error) + keep_traceback(error, folder), 1)
+        except (Failure, torch.OutOfMemoryError, OSError, SafetensorError) as error:
+            return _stopped(display, folder, _one_line(error), 1)
+
+
+def _with(error: UsageError | EnvFailure, words: str) -> Exception:
+    """The same error, saying more."""
+    if isinstance(error, EnvFailure):
+        return EnvFailure(f"{error}{words}", traceback=error.traceback)
+    return UsageError(f"{error}{words}")
+
+
+@contextmanager
+def _closing(trainer: Trainer) -> Iterator[Trainer]:
+    """Close the trainer; after a failure, what closing complains about is not the news."""
+    try:
+        yield trainer
+    except BaseException:
+        with suppress(OSError):
+            trainer.close()
+        raise
+    trainer.close()
+
+
+def make_trainer(
+    request: Request, config: Config, launch: Launch, callback: Callback, stop: StopRequest | None
+) -> Trainer:
+    """The trainer of a request that was completed."""
+    return Trainer(
         config,
-        folder,
-        watchers,
+        request.folder,
+        callback,
         offline=request.offline,
         init_from=request.init_from,
         frozen=frozenset(launch.freeze),
+        stop=stop,
+        world_model=request.world_model,
+        schedule=request.schedule,
     )
-    try:
-        watchers.watchers = [display, *logs, *_pictures(trainer)]
-        if trainer.resume():
-            if trainer.finished:
-                display.note(_finished(trainer))
-                return 0
-            display.note(f"resuming after epoch {trainer.progress.epoch}")
-        trainer.run()
-        return 0
-    except KeyboardInterrupt:
+
+
+def _checked(request: Request, config: Config) -> tuple[Config, Needs]:
+    """Find out early what cannot work; the config with its number of threads, and what a run that
+    has no snapshot yet will need."""
+    resolve_device(config.runtime.device)
+    if not request.dry_run and snapshots(request.folder):
+        return config, Needs("", config.runtime.threads)
+    actions, reading = actions_of(config, request.offline)
+    if request.init_from is not None:
+        check_source(config, actions, request.init_from)
+    needs = describe_needs(config, actions, request.offline)
+    warnings = "".join(f"\nwarning: {line}" for line in _warnings(request, config))
+    if not request.dry_run:
+        _check_features(config)
+    room = room_warning(needs.estimated.disk_bytes, free_bytes(request.folder))
+    text = needs.text + reading + warnings + (f"\nwarning: {room}" if room else "")
+    return with_threads(config, needs.threads), dataclasses.replace(needs, text=text)
+
+
+def _stopped(display: Display, folder: Path, reason: str, status: int) -> int:
+    """Say in one line why the run ends here and how it goes on."""
+    with suppress(OSError):  # after SIGHUP there is no terminal any more
         display.close()
-        print(f"horizon: interrupted; {_how_to_resume(folder)}", file=sys.stderr)
-        return 130
-    except (NotFiniteError, EnvFailure, torch.OutOfMemoryError, OSError) as error:
-        display.close()
-        print(f"horizon: {_one_line(error)}; {_how_to_resume(folder)}", file=sys.stderr)
-        return 1
-    finally:
-        display.close()
-        trainer.close()
+        print(f"horizon: {reason}; {_how_to_resume(folder)}", file=sys.stderr)
+    return status
 
 
-def _pictures(trainer: Trainer) -> list[Watcher]:
-    """Film strips now and then, where they are asked for."""
-    if not trainer.config.training.strips_every:
-        return []
-    from horizon_imagination.report.live import StripWriter
-
-    return [StripWriter(trainer)]
-
-
-def _warning(request: Request, config: Config) -> str:
-    slow = resolve_device(config.runtime.device).type == "cpu"
-    if not slow or request.preset != "paper":
-        return ""
-    return (
-        "\nwarning: the paper preset is made for a GPU and takes very long without one; "
-        "horizon train --preset demo learns in minutes here"
-    )
+def _warnings(request: Request, config: Config) -> list[str]:
+    """What works, and not as well as one may think."""
+    said, device = [], resolve_device(config.runtime.device)
+    if device.type == "cpu" and request.preset == "paper":
+        said.append(
+            "the paper preset is made for a GPU and takes very long without one; "
+            "horizon train --preset demo learns in minutes here"
+        )
+    imagined = config.imagination.context + config.imagination.horizon
+    if config.world_model.segment_length < imagined:
+        said.append(
+            f"world_model.segment_length {config.world_model.segment_length} is shorter than "
+            f"imagination.context + imagination.horizon ({imagined}): the world model never learns "
+            "on sequences as long as it imagines, and world_model/imagined_reward is not measured"
+        )
+    if config.imagination.context > 1 and wanted(config.runtime.fused, device):
+        said.append(
+            f"imagination.context {config.imagination.context}: contexts may be padded, so "
+            "imagination runs without the fused denoiser, which is slower"
+        )
+    return said
 
 
 def _check_features(config: Config) -> None:
@@ -154,6 +264,13 @@ def _check_features(config: Config) -> None:
     name, learner = config.tokenizer.perceptual, config.tokenizer.learner
     if name != "none" and learner.steps_per_epoch and not is_installed(name):
         load_weights(name)
+
+
+def _resuming(trainer: Trainer) -> str:
+    done, now = trainer.progress.epoch, trainer.epoch
+    if not now.begun:
+        return f"resuming after epoch {done}"
+    return f"resuming after epoch {done}, in the middle of the next ({now.stage or 'evaluate'})"
 
 
 def _finished(trainer: Trainer) -> str:
@@ -170,11 +287,15 @@ def _finished(trainer: Trainer) -> str:
 def _how_to_resume(folder: Path) -> str:
     kept = snapshots(folder)
     state = f"the snapshot {kept[-1].name} is good" if kept else "there is no snapshot yet"
-    return f"{state}; resume with: horizon train --out {shlex.quote(str(folder))}"
+    env = read_config(folder).env.id
+    named = f" --env {shlex.quote(env)}" if ":" in env else ""  # code is named, not read
+    return f"{state}; resume with: horizon train --out {shlex.quote(str(folder))}{named}"
 
 
 def _one_line(error: BaseException) -> str:
     text = " ".join(str(error).split())
+    if isinstance(error, OSError) and error.filename:
+        return f"{error.filename}: {error.strerror}"
     if isinstance(error, torch.OutOfMemoryError):
         return (
             "the device is out of memory; raise the micro_batches of a learner "

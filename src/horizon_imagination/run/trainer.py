@@ -1,9 +1,10 @@
 """The training loop (Algorithm 2): collect, tokenizer, world model, controller; snapshot; again."""
 
-import shutil
 import time
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import gymnasium
 import torch
@@ -12,7 +13,7 @@ from torch import Tensor
 from horizon_imagination.agent import Agent
 from horizon_imagination.checkpoint import (
     Progress,
-    best_return,
+    load_latest,
     load_snapshot,
     save_best,
     save_snapshot,
@@ -22,62 +23,101 @@ from horizon_imagination.config import Config, EnvConfig
 from horizon_imagination.data import Replay, Store
 from horizon_imagination.device import resolve_device
 from horizon_imagination.envs import EnvFailure, make_env, restore, snapshot
+from horizon_imagination.envs.frames import view_of
+from horizon_imagination.errors import unusable
 from horizon_imagination.evaluate import Protocol, evaluate
+from horizon_imagination.learn.batches import ReplayBatches
+from horizon_imagination.learn.fresh import fresh_metrics
 from horizon_imagination.learn.guard import Guard
 from horizon_imagination.learn.latents import LatentCache
-from horizon_imagination.learn.learner import Learner, Metrics
+from horizon_imagination.learn.learner import Learner
+from horizon_imagination.learn.learners import make_learners
 from horizon_imagination.learn.ranks import current_ranks
-from horizon_imagination.learn.streams import Streams, derive_seed
-from horizon_imagination.run.learners import make_learners
-from horizon_imagination.run.pace import Stage
-from horizon_imagination.run.sources import evaluation_env, take_over
-from horizon_imagination.run.watch import Watcher
-from horizon_imagination.scale.followed import FollowedStore
-from horizon_imagination.snapshots import snapshots
+from horizon_imagination.run.callbacks import Callback, RunStart
+from horizon_imagination.run.epoch import (
+    EVALUATE,
+    Epoch,
+    collection_metrics,
+    plan_of,
+    restored,
+    restored_collection,
+    saved,
+)
+from horizon_imagination.run.folder import REPLAY
+from horizon_imagination.run.read import best_score, is_complete
+from horizon_imagination.run.signals import Paused, StopRequest
+from horizon_imagination.run.sources import (
+    check_trainable,
+    evaluation_env,
+    own_store,
+    take_over,
+)
+from horizon_imagination.snapshots import set_aside, snapshots
+from horizon_imagination.streams import Streams, derive_seed
+from horizon_imagination.types import Schedule
+from horizon_imagination.world_model import WorldModel
 
-SELECTION, EVALUATE, REPLAY = "selection", "evaluate", "replay"
+SELECTION = "selection"
+FRESH_STEPS = 512
+"""Of the steps just collected, at most so many are measured before they are learned from."""
 IMAGINED, UNTRAINED = "controller/imagined_return", 4
 """What an untrained policy dreams of, in so many steps; the real return should be like it."""
 
 
 class Trainer:
-    """One run in one folder, from its latest snapshot on.
+    """One run in one folder, from its latest snapshot on: `resume()`, `run()`, `close()`.
 
-    Of several ranks all learn, and the first one alone acts in the world, evaluates and writes.
+    `callback` is told what happens (`run.callbacks` has the life cycle). A world model or a
+    schedule that is given here is not stored in the folder. Of several ranks all learn, and the
+    first one alone acts in the world, evaluates and writes.
     """
 
     def __init__(
         self,
         config: Config,
         folder: Path,
-        watcher: Watcher,
+        callback: Callback = Callback(),  # noqa: B008  (it ignores everything)
         *,
+        world_model: WorldModel | None = None,
+        schedule: Schedule | None = None,
         offline: Path | None = None,
         init_from: Path | None = None,
         frozen: frozenset[str] = frozenset(),
+        stop: StopRequest | None = None,
     ) -> None:
         if config.runtime.threads:
             torch.set_num_threads(config.runtime.threads)
-        self.config, self.folder, self.watcher = config, folder, watcher
-        self.init_from = init_from
+        self.config, self.folder, self.callback = config, folder, callback
+        self.init_from, self.offline = init_from, offline is not None
+        self.stop = StopRequest() if stop is None else stop
+        self.epoch, self.damaged = Epoch(), []
         self.device, self.ranks = resolve_device(config.runtime.device), current_ranks()
         self.env: gymnasium.Env | None = None
         if offline is None and self.ranks.first:
             self.env = make_env(config.env, derive_seed(config.seed, "env") % 2**31)
         self.store = self._open_store(offline)
-        self.agent = Agent(config, self.store.num_actions, self.device)
+        self.agent = Agent(
+            config,
+            self.store.action_space,
+            self.device,
+            world_model=world_model,
+            schedule=schedule,
+        )
+        self.agent.view = view_of(self.env) if self.env is not None else None
         self.streams = Streams(config.seed, self.device)
         self.replay = Replay(self.store, config.replay)
         self.latents = LatentCache(self.store, self._encode, self.device)
         every = 1 if self.device.type == "cpu" else 25
         self.guard = Guard(folder, every, writes=self.ranks.first)
+        self.batches = ReplayBatches(self.agent, self.replay, self.latents, self.streams)
         self.learners = make_learners(
-            self.agent, self.replay, self.latents, self.streams, self.guard, frozen, self.ranks
+            self.agent, self.batches, self.streams, self.guard, frozen, self.ranks
         )
-        self.progress = Progress()
+        self.progress, self._stopped = Progress(), False
         self.evaluation_env: EnvConfig | None = config.env
         if offline is not None:
-            self.evaluation_env = evaluation_env(config, self.store.num_actions, watcher.note)
+            note = callback.on_note
+            self.evaluation_env = evaluation_env(config, self.store.action_space, note)
         self.collector = None
         if self.env is not None:
             self.collector = Collector(
@@ -92,59 +132,95 @@ class Trainer:
 
     def _restore(self) -> bool:
         found = snapshots(self.folder)
-        self.progress.best_return = best_return(self.folder)
+        self.progress.best_return = best_score(self.folder)
         if not found:
             if self.env is not None:
                 self.store.rewind({"rows": 0, "open": False, "info": {}})
             if self.init_from is not None:
                 take_over(self.agent, self.init_from)
             return False
-        progress, tensors = load_snapshot(found[-1], self.agent, self.learners.in_order())
+        self.damaged, said = load_latest(found, self._load_one)
+        if said:
+            self.callback.on_note(said)
+        if self.env is not None:
+            self._restore_world(self.env)
+        return True
+
+    def _load_one(self, folder: Path) -> None:
+        progress, tensors = load_snapshot(folder, self.agent, self.learners.in_order())
         progress.best_return = self.progress.best_return
-        self.progress = progress
         self.learners.controller_loss.return_scale = tensors.pop("return_scale").to(self.device)
         self.streams.restore(tensors)
-        if self.env is None:
-            return True
-        self.store.rewind(progress.store)
-        if progress.env is not None:
-            restore(self.env, progress.env)
+        self.epoch = restored(progress.unfinished, tensors, self.device)
+        if self.collector is not None:
+            self.collector.unfinished = restored_collection(
+                progress.unfinished, tensors, self.device
+            )
+        self.progress = progress
+
+    def _restore_world(self, env: gymnasium.Env) -> None:
+        """Cut the replay to where the snapshot was, and put the environment there."""
+        self.store.rewind(self.progress.store)
+        check_trainable(self.store, self.folder)
+        if self.progress.env is not None:
+            with unusable(f"the state of the environment in the latest snapshot of {self.folder}"):
+                restore(env, self.progress.env)
         elif self.store.is_open:
             self.store.end({"failure": "the run was resumed; the environment has no saved state"})
-            self.watcher.note("this environment cannot be restored: a new episode begins")
-        return True
+            self.callback.on_note("this environment cannot be restored: a new episode begins")
 
     @property
     def finished(self) -> bool:
         """Whether there is nothing left to train."""
-        target, reached = self.config.training.target_return, self.progress.reached
-        done = target is not None and reached is not None and reached >= target
-        return done or self.progress.epoch >= self.config.training.epochs
+        return is_complete(self.config.training, self.progress.epoch, self.progress.reached)
 
     def run(self) -> Progress:
         """Train until the last epoch or the target return."""
         started = time.monotonic() - self.progress.seconds
-        self.watcher.start(self._description())
-        while not self.finished:
-            epoch = self.progress.epoch
+        self.callback.on_start(self._run_start())
+        while not self.finished and not self._stopped:
+            number = self.progress.epoch
+            self.callback.on_epoch(number)
             try:
-                metrics = self._epoch(epoch)
-                self.progress.epoch += 1
-                self._evaluate(epoch, metrics)
-            except EnvFailure:
+                metrics = self._train_epoch(number)
+            except (EnvFailure, Paused) as error:
+                self.stop.stopped.set()
                 self.progress.seconds = time.monotonic() - started
-                self.save()
+                if isinstance(error, Paused) or self.epoch.can_go_on(number, self.env):
+                    self.save()
                 raise
+            self.progress.epoch, self.epoch = number + 1, Epoch()
             self.progress.seconds = time.monotonic() - started
             metrics["time/seconds"] = self.progress.seconds
             metrics["env/steps"] = self.progress.env_steps
             # Before the snapshot: metrics of an epoch that is repeated are dropped, a line that
             # was never written would be lost.
-            self.watcher.epoch(epoch, metrics)
-            if self.finished or self.progress.epoch % self.config.training.snapshot_every == 0:
+            self.callback.on_metrics(number, metrics)
+            due = self.progress.epoch % self.config.training.snapshot_every == 0
+            if due or self.finished or self._stopped:
                 self.save()
-        self.watcher.finish(self.folder)
+        self.callback.on_end()
         return self.progress
+
+    def _train_epoch(self, number: int) -> dict[str, float]:
+        """All stages of an epoch that are not over yet; its metrics."""
+        stages: dict[str, Callable[[], dict[str, float]]] = {
+            "collect": lambda: self._collect(number),
+            "fresh": lambda: self._fresh(number),
+        }
+        for learner in self.learners.active(number):
+            stages[learner.name] = partial(self._learn, number, learner)
+        stages[EVALUATE] = lambda: self._evaluate(number)
+        for name, stage in stages.items():
+            if name not in self.epoch.over:
+                self.epoch.begin(name)
+                self.epoch.end(stage())
+        return self.epoch.metrics
+
+    def _pause_if(self, asked: bool) -> None:
+        """Between two steps: pause, on all ranks together, if one of them was asked to."""
+        if self.ranks.sum(torch.tensor(float(asked))) > 0:
+            raise Paused
 
     def save(self) -> None:
         """A snapshot of everything, now."""
@@ -154,11 +230,19 @@ class Trainer:
         if self.env is not None:
             self.progress.store = self.store.position()
             self.progress.env = snapshot(self.env)
-        tensors = self.streams.state()
+        self.progress.unfinished, tensors = saved(self.epoch, self.collector)
+        tensors |= self.streams.state()
         tensors["return_scale"] = self.learners.controller_loss.return_scale
-        keep = self.config.training.keep_snapshots
-        learners = self.learners.in_order()
-        save_snapshot(self.folder, self.agent, learners, tensors, self.progress, keep)
+        cfg, learners = self.config.training, self.learners.in_order()
+        kept = cfg.keep_snapshots, cfg.keep_every_hours
+        while self.damaged:
+            set_aside(self.damaged.pop())
+        written = save_snapshot(self.folder, self.agent, learners, tensors, self.progress, *kept)
+        self.callback.on_snapshot(self.progress.epoch, written)
+
+    def stop_after_epoch(self) -> None:
+        """End `run` after the present epoch, with a snapshot."""
+        self._stopped = True
 
     def close(self) -> None:
         """Let go of environment and files."""
@@ -167,83 +251,122 @@ class Trainer:
         self.store.close()
 
     def _follow(self) -> None:
-        """Let all ranks see the store as the first one has left it."""
-        if self.ranks.first and self.ranks.world > 1:
+        """Let all ranks see the store as the first one, which alone writes it, has left it."""
+        if self.ranks.world == 1 or self.offline:
+            return
+        if self.ranks.first:
             self.store.flush()
         self.ranks.wait()
-        if isinstance(self.store, FollowedStore):
-            self.store.follow()
+        if not self.ranks.first:
+            self.store.reload()
 
     def _encode(self, frames: Tensor) -> Tensor:
         """Latents of stored frames; each rank encodes some, and all have the same bits."""
         return self.ranks.gather(self.agent.encode(self.ranks.share(frames)), len(frames))
 
-    def _epoch(self, epoch: int) -> dict[str, float]:
-        metrics = self._collect(epoch)
-        self._follow()
-        for learner in self.learners.in_order():
-            if not learner.active(epoch) or not learner.config.steps_per_epoch:
-                continue
-            if learner is not self.learners.tokenizer:
-                self.latents.refresh()
-            metrics |= self._learn(epoch, learner)
-            if learner is self.learners.tokenizer:
-                self.latents.forget()
-        return metrics
-
     def _collect(self, epoch: int) -> dict[str, float]:
-        if self.collector is None:
+        if self.offline:
             return {}
-        cfg = self.config.training
+        seen = None
+        with suppress(Paused):
+            seen = self._act(epoch) if self.collector is not None else Collected()
+        self._pause_if(seen is None)
+        self._follow()
+        if seen is None or self.collector is None:
+            return {}
+        return collection_metrics(seen) | {"time/collect": self.epoch.seconds}
+
+    def _act(self, epoch: int) -> Collected:
+        """Take the steps of an epoch in the environment."""
+        assert self.collector is not None
+        cfg, before = self.config.training, time.monotonic() - self.epoch.seconds
         steps = cfg.collect_steps + (cfg.initial_steps if epoch == 0 else 0)
-        self.watcher.stage(epoch, "collect", steps)
+        self.callback.on_stage(epoch, "collect", steps)
+        if self.collector.unfinished is not None:
+            self.callback.on_step(self.collector.unfinished.seen.steps)
         trained = epoch > self.config.controller.learner.first_epoch
-        before = time.monotonic()
-        seen = self.collector.collect(steps, trained=trained, on_step=self.watcher.step)
-        self.progress.env_steps += steps
-        self.progress.failures += len(seen.failures)
-        for failure in seen.failures:
-            self.watcher.note(f"environment failure {self.progress.failures}: {failure}")
-        return _collection_metrics(seen) | {"time/collect": time.monotonic() - before}
+        try:
+            return self.collector.collect(
+                steps, trained=trained, on_step=self._acted, on_failure=self._failed
+            )
+        finally:
+            self.epoch.seconds = time.monotonic() - before
+
+    def _acted(self) -> None:
+        """A step of the environment is over."""
+        self.progress.env_steps += 1
+        self.callback.on_step()
+        if self.stop:
+            raise Paused
+
+    def _failed(self, reason: str) -> None:
+        self.progress.failures += 1
+        self.callback.on_note(f"environment failure {self.progress.failures}: {reason}")
+
+    def _fresh(self, epoch: int) -> dict[str, float]:
+        """The world model on the steps just collected, before any learner has seen them."""
+        learner = self.learners.world_model
+        if self.collector is None or learner is None or not learner.steps:
+            return {}
+        steps = min(self.config.training.collect_steps, FRESH_STEPS)
+        found = fresh_metrics(self.agent, self.replay, steps, epoch)
+        return {name: float(value) for name, value in found.items()}
 
     def _learn(self, epoch: int, learner: Learner) -> dict[str, float]:
-        before, steps = time.monotonic(), learner.config.steps_per_epoch
-        self.watcher.stage(epoch, learner.name, steps)
-        sums, found, fresh = Metrics(), {}, learner.steps == 0
-        for step in range(1, steps + 1):
-            for name, value in learner.step().items():
-                sums[name] = sums[name] + value if name in sums else value
-            if fresh and step == min(UNTRAINED, steps) and IMAGINED in sums:
-                found = {"controller/untrained_return": float(sums[IMAGINED]) / step}
-            self.watcher.step()
-        found |= {name: float(value) for name, value in learner.settle().items()}
-        found |= {name: float(value) / steps for name, value in sums.items()}
+        if learner is not self.learners.tokenizer:
+            self.latents.refresh()
+        now, steps = self.epoch, learner.config.steps_per_epoch
+        before, fresh = time.monotonic() - now.seconds, learner.steps == now.steps
+        self.callback.on_stage(epoch, learner.name, steps)
+        self.callback.on_step(now.steps)
+        while now.steps < steps:
+            now.add(learner.step())
+            if fresh and now.steps == min(UNTRAINED, steps) and IMAGINED in now.sums:
+                mean = float(now.sums[IMAGINED]) / now.steps
+                now.metrics["controller/untrained_return"] = mean
+            now.seconds = time.monotonic() - before
+            self.callback.on_step()
+            self._pause_if(bool(self.stop))
+        found = {name: float(value) for name, value in learner.settle().items()}
+        found |= {name: float(value) / steps for name, value in now.sums.items()}
+        if learner is self.learners.tokenizer:
+            self.latents.forget()
         return found | {f"time/{learner.name}": time.monotonic() - before}
 
-    def _evaluate(self, epoch: int, metrics: dict[str, float]) -> None:
-        """Evaluate now and then, and keep the best weights."""
+    def _evaluate(self, epoch: int) -> dict[str, float]:
+        """Evaluate every `training.evaluate_every` epochs, and keep the best weights."""
         cfg = self.config.training
         due = cfg.evaluate_every and (epoch + 1) % cfg.evaluate_every == 0
         early = epoch < self.config.controller.learner.first_epoch
         if self.evaluation_env is None or not due or early:
-            return
-        self.watcher.stage(epoch, EVALUATE, cfg.evaluation_episodes)
+            return {}
+        self.callback.on_stage(epoch, EVALUATE, cfg.evaluation_episodes)
         # Other episodes than any report uses, and other ones in every evaluation.
         seed = derive_seed(self.config.seed, f"{SELECTION} {epoch}") % 2**31
         protocol = Protocol(self.evaluation_env, cfg.evaluation_episodes, seed, greedy=False)
-        score = self.ranks.tell(self._play(protocol) if self.ranks.first else 0.0)
-        metrics["evaluation/return"] = score
+        score = None
+        with suppress(Paused):
+            score = self._play(protocol) if self.ranks.first else 0.0
+        self._pause_if(score is None)
+        score = self.ranks.tell(score or 0.0)
         best = self.progress.best_return
         if best is None or score >= best:
             self.progress.best_return = score
             if self.ranks.first:
-                save_best(self.folder, self.agent, self.progress, score)
+                save_best(self.folder, self.agent, epoch + 1, self.progress.env_steps, score)
         if cfg.target_return is not None and score >= cfg.target_return:
             self.progress.reached = score
+        return {"evaluation/return": score}
 
     def _play(self, protocol: Protocol) -> float:
         """The mean return of an evaluation."""
-        played = evaluate(self.agent, protocol, on_steps=lambda ended, _: self.watcher.step(ended))
+
+        def on_steps(ended: int, _: int) -> None:
+            self.callback.on_step(ended)
+            if self.stop:
+                raise Paused
+
+        played = evaluate(self.agent, protocol, on_steps=on_steps)
         return sum(episode.total_reward for episode in played) / len(played)
 
     def _open_store(self, offline: Path | None) -> Store:
@@ -251,49 +374,27 @@ class Trainer:
             return Store.open(offline)
         folder = self.folder / REPLAY
         if self.ranks.first:
-            store = self._own_store(folder)
+            assert self.env is not None
+            store = own_store(folder, self.env, self.config, self.folder.resolve().name)
             self.ranks.wait()
             return store
         self.ranks.wait()
-        return FollowedStore.open(folder)
+        return Store.open(folder)
 
-    def _own_store(self, folder: Path) -> Store:
-        if (folder / "dataset.json").exists():
-            return Store.open(folder, "a")
-        shutil.rmtree(folder, ignore_errors=True)  # of a process killed while it made the folder
-        assert self.env is not None
-        space: Any = self.env.observation_space
-        height, width, channels = space.shape
-        num_actions = int(self.env.action_space.n)  # type: ignore[attr-defined]
-        return Store.create(folder, (channels, height, width), num_actions, self.config.env.id)
-
-    def _description(self) -> dict[str, Any]:
-        return {
-            "epochs": self.config.training.epochs,
-            "first_epoch": self.progress.epoch,
-            "folder": str(self.folder),
-            "env": self.config.env.id,
-            "device": str(self.device),
-            "seconds": self.progress.seconds,
-            "plan": self._plan(),
-        }
-
-    def _plan(self) -> list[Stage]:
-        cfg, first = self.config.training, self.config.controller.learner.first_epoch
-        stages = [Stage("collect", cfg.collect_steps)] if self.collector else []
-        for learner in self.learners.in_order():
-            own = learner.config
-            stages.append(Stage(learner.name, own.steps_per_epoch, own.first_epoch, own.last_epoch))
-        if cfg.evaluate_every and self.evaluation_env is not None:
-            stages.append(Stage(EVALUATE, cfg.evaluation_episodes, first, None, cfg.evaluate_every))
-        return stages
-
-
-def _collection_metrics(seen: Collected) -> dict[str, float]:
-    metrics: dict[str, float] = {"env/episodes": float(len(seen.returns))}
-    if seen.returns:
-        metrics["env/return"] = sum(seen.returns) / len(seen.returns)
-        metrics["env/length"] = sum(seen.lengths) / len(seen.lengths)
-    if seen.failures:
-        metrics["env/failures"] = float(len(seen.failures))
-    return metrics
+    def _run_start(self) -> RunStart:
+        return RunStart(
+            agent=self.agent,
+            store=self.store,
+            folder=self.folder,
+            first_epoch=self.progress.epoch,
+            seconds=self.progress.seconds,
+            plan=plan_of(
+                self.config,
+                self.learners.in_order(),
+                collects=self.collector is not None,
+                evaluates=self.evaluation_env is not None,
+            ),
+            note=self.callback.on_note,
+            batches=self.batches,
+            stop=self.stop_after_epoch,
+        )

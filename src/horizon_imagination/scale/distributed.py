@@ -6,8 +6,8 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
 from datetime import timedelta
 
 import torch
@@ -18,9 +18,9 @@ from horizon_imagination.device import resolve_device
 from horizon_imagination.errors import UsageError
 from horizon_imagination.learn.guard import NotFiniteError
 from horizon_imagination.learn.ranks import Ranks, current_ranks
-from horizon_imagination.run.start import Request, complete, train
-from horizon_imagination.run.trainer import Trainer
-from horizon_imagination.run.watch import Watcher
+from horizon_imagination.run.callbacks import Callback
+from horizon_imagination.run.signals import RESUME, Paused, StopRequest, heeding, preempt_signal
+from horizon_imagination.run.start import Request, complete, make_trainer, train
 
 PATIENCE = timedelta(days=1)
 """Others wait while the first rank collects and evaluates, which may take long."""
@@ -55,14 +55,17 @@ def check_gpus(count: int) -> None:
         )
 
 
-def launch(argv: list[str], count: int) -> int:
-    """Run `horizon train` with these arguments in `count` processes; the exit status."""
+def launch(argv: list[str], count: int, preempt: signal.Signals | None = None) -> int:
+    """Run `horizon train` with these arguments in `count` processes; the exit status.
+
+    A signal that asks to stop is passed on to the first rank, which tells the others.
+    """
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     command = [sys.executable, "-m", "horizon_imagination", "train", *argv]
     place = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "WORLD_SIZE": str(count)}
-    # Sessions of their own: Ctrl-C reaches this process alone, which tells the first rank.
+    # Sessions of their own: Ctrl-C reaches this process alone.
     ranks = [
         subprocess.Popen(
             command,
@@ -72,22 +75,19 @@ def launch(argv: list[str], count: int) -> int:
         for rank in range(count)
     ]
     try:
-        return _watch(ranks)
-    except KeyboardInterrupt:
-        ranks[0].send_signal(signal.SIGTERM)
-        _end(ranks, GRACE)
-        return 130
+        with heeding(preempt) as stop:
+            return _watch(ranks, stop)
     finally:
         _end(ranks, 0.0)
 
 
-def run_rank(request: Request) -> int:
-    """This rank's part of training; the exit status."""
+def run_rank(request: Request, callbacks: Sequence[Callback] = ()) -> int:
+    """This rank's part of training; the first one has the callbacks. The exit status."""
     if request.dry_run and int(os.environ["RANK"]):
         return 0
     with joined(request.config) as ranks:
         try:
-            return train(request) if ranks.first else _follow(request)
+            return train(request, callbacks) if ranks.first else _follow(request)
         except RuntimeError as error:
             if not isinstance(error, dist.DistError) and "onnection" not in str(error):
                 raise
@@ -115,37 +115,36 @@ def joined(config: Config) -> Iterator[Ranks]:
 def _follow(request: Request) -> int:
     """Learn with the first rank, which reports for all."""
     config, launch = complete(request)
-    trainer = Trainer(
-        config,
-        request.folder,
-        Watcher(),
-        offline=request.offline,
-        init_from=request.init_from,
-        frozen=frozenset(launch.freeze),
-    )
-    try:
-        trainer.resume()
-        trainer.run()
-        return 0
-    except KeyboardInterrupt:
-        return 130
-    except NotFiniteError:
-        return 1
-    finally:
-        trainer.close()
+    with (
+        heeding(preempt_signal(config.runtime.preempt_signal)) as stop,
+        closing(make_trainer(request, config, launch, Callback(), stop)) as trainer,
+    ):
+        try:
+            trainer.resume()
+            trainer.run()
+            return 0
+        except Paused:
+            return RESUME
+        except KeyboardInterrupt:
+            return 130
+        except NotFiniteError:
+            return 1
 
 
-def _watch(ranks: list[subprocess.Popen]) -> int:
+def _watch(ranks: list[subprocess.Popen], stop: StopRequest) -> int:
     """Wait for all; if one fails, the others have a while to notice."""
     while True:
+        if stop and not stop.stopped.is_set():
+            stop.stopped.set()  # the first rank has a clock of its own
+            ranks[0].send_signal(signal.SIGTERM)
         codes = [rank.poll() for rank in ranks]
-        failed = [code for code in codes if code]
+        failed = [code for code in codes if code and code != RESUME]
         if failed:
             _end(ranks, GRACE / 3)
             first = ranks[0].returncode
             return first if first and first > 0 else 1
-        if all(code == 0 for code in codes):
-            return 0
+        if None not in codes:
+            return ranks[0].returncode
         time.sleep(0.1)
 
 

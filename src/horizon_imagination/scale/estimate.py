@@ -1,79 +1,54 @@
 """What a suite will take, before anything is started."""
 
 import dataclasses
-from dataclasses import dataclass
 
-import torch
-
+from horizon_imagination.actions import ActionSpace
 from horizon_imagination.config import Config
+from horizon_imagination.costs import costs
 from horizon_imagination.device import resolve_device
-from horizon_imagination.envs import env_names, make_env
-from horizon_imagination.run.costs import costs
-from horizon_imagination.run.needs import (
-    replay_bytes,
-    size,
-    snapshot_bytes,
-    span,
-    stage_seconds,
-)
+from horizon_imagination.envs.known import known_actions
+from horizon_imagination.envs.look import look
+from horizon_imagination.presets import replaced
+from horizon_imagination.run.needs import Estimate, estimate, replay_bytes, snapshot_bytes
 from horizon_imagination.scale.execute import Task
-
-
-@dataclass(frozen=True)
-class Estimate:
-    """Of one run."""
-
-    seconds: float
-    disk: int
+from horizon_imagination.wording import duration, number, size
 
 
 def plan(tasks: list[Task], slots: int, threads: int, device: str = "auto") -> str:
     """Every run with its estimated hours and disk, and the sum."""
-    known: dict[tuple[Config, int], Estimate] = {}
-    before, lines, todo = torch.get_num_threads(), [], []
-    torch.set_num_threads(threads)
-    try:
-        for task in tasks:
-            key = _alike(task.run.config), num_actions(task.run.config)
-            if key not in known:
-                known[key] = estimate(task.run.config, key[1], device)
-            found = known[key]
-            if task.state != "finished":
-                todo.append(found)
-            cost = "finished" if task.state == "finished" else f"{span(found.seconds)} estimated"
-            lines.append(f"  {task.run.name:<36} {cost:<18} {size(found.disk)}")
-    finally:
-        torch.set_num_threads(before)
-    total = sum(x.seconds for x in todo)
-    longest = max((x.seconds for x in todo), default=0.0)
-    disk = sum(x.disk for x in todo)
-    done, where = len(tasks) - len(todo), resolve_device(device)
-    return "\n".join(
-        [
-            *lines,
-            f"{len(tasks)} runs, {done} finished; {len(todo)} to do: about {span(total)} of work, "
-            f"{span(max(longest, total / slots))} with {slots} at a time on {where} "
-            f"(without the environments' own time), "
-            f"disk about {size(disk)}",
-        ]
+    known: dict[tuple[Config, ActionSpace], tuple[Estimate, int]] = {}
+    lines, todo, where = [], [], resolve_device(device)
+    for task in tasks:
+        config = replaced(task.run.config, runtime={"threads": threads})
+        key = _alike(config), actions_of(config)
+        if key not in known:
+            counted = costs(*key)
+            bytes_ = replay_bytes(config) + snapshot_bytes(config, counted)
+            known[key] = estimate(counted, key[1], where), bytes_
+        found, disk = known[key]
+        if task.state != "finished":
+            todo.append(known[key])
+        cost = "finished" if task.state == "finished" else f"{duration(found.seconds)} estimated"
+        lines.append(f"  {task.run.name:<36} {cost:<18} {size(disk)}")
+    total = sum(x.seconds for x, _ in todo)
+    longest = max((x.seconds for x, _ in todo), default=0.0)
+    done, slowdown = len(tasks) - len(todo), max((x.slowdown for x, _ in todo), default=1.0)
+    lines.append(
+        f"{len(tasks)} runs, {done} finished; {len(todo)} to do: about {duration(total)} of "
+        f"work, {duration(max(longest, total / slots))} with {slots} at a time on {where} "
+        f"(without the environments' own time), disk about {size(sum(x for _, x in todo))}"
     )
+    if slowdown > 1:
+        lines.append(
+            "these are times on a quiet machine: other programs were busy here while this was "
+            f"measured, and at such a load steps take {number(slowdown, 2)} times as long"
+        )
+    return "\n".join(lines)
 
 
-def estimate(config: Config, actions: int, device: str) -> Estimate:
-    """Seconds and bytes of a run."""
-    counted = costs(config, actions)
-    seconds = stage_seconds(config, counted, actions, resolve_device(device))
-    return Estimate(sum(seconds.values()), replay_bytes(config) + snapshot_bytes(config, counted))
-
-
-def num_actions(config: Config) -> int:
+def actions_of(config: Config) -> ActionSpace:
     """Of a world; known ones need not be installed."""
-    known = {info.name: info.num_actions for info in env_names()}
-    if config.env.id in known:
-        return known[config.env.id]
-    env = make_env(config.env, 0)
-    env.close()
-    return int(env.action_space.n)  # type: ignore[attr-defined]
+    return known_actions(config.env.id) or look(config.env).action_space
 
 
 def _alike(config: Config) -> Config:

@@ -2,12 +2,16 @@
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
-from horizon_imagination.scale.standing import is_claimed, is_finished, saved_epochs
-from horizon_imagination.scale.suite import Run
+from horizon_imagination.errors import UsageError
+from horizon_imagination.run.folder import claimed, prepare
+from horizon_imagination.run.read import is_claimed, is_finished, saved_epochs
+from horizon_imagination.run.signals import RESUME
+from horizon_imagination.run.start import Request, complete
+from horizon_imagination.scale.suite import PlannedRun
 
 USAGE = 2
 """Exit status of a run that cannot work whatever one tries."""
@@ -36,9 +40,11 @@ class Pool(Protocol):
     """Workers, of whatever kind."""
 
     slots: int
+    threads: int
+    """CPU threads of a run."""
 
-    def start(self, run: Run, folder: Path, log: Path) -> Job:
-        """Begin a run, or go on with it."""
+    def start(self, folder: Path, log: Path) -> Job:
+        """Begin the run of a prepared folder, or go on with it."""
         ...
 
     def close(self) -> None:
@@ -50,7 +56,7 @@ class Pool(Protocol):
 class Task:
     """A run of the suite and what has become of it."""
 
-    run: Run
+    run: PlannedRun
     folder: Path
     log: Path
     state: str = "waiting"
@@ -62,9 +68,9 @@ class Task:
     began_with: int = 0
 
 
-def make_tasks(runs: list[Run], suite: Path) -> list[Task]:
+def make_tasks(runs: list[PlannedRun], suite: Path) -> list[Task]:
     """A task per run, finished ones marked as such."""
-    tasks = [Task(run, suite / run.name, suite / LOGS / f"{run.name}.log") for run in runs]
+    tasks = [Task(run, suite / run.folder, suite / LOGS / f"{run.name}.log") for run in runs]
     for task in tasks:
         if is_finished(task.folder, task.run.config):
             task.state = "finished"
@@ -118,11 +124,26 @@ def _fill(tasks: list[Task], pool: Pool) -> None:
         if is_finished(task.folder, task.run.config):
             task.state = "finished"  # whoever had it is done with it
             continue
+        try:
+            prepare_run(task.run, task.folder, pool.threads)
+        except UsageError as error:
+            busy = is_claimed(task.folder)  # by somebody who came in between
+            task.state, task.reason = ("busy", "") if busy else ("failed", str(error))
+            continue
         task.log.parent.mkdir(parents=True, exist_ok=True)
         task.began_with = saved_epochs(task.folder)
-        task.job = pool.start(task.run, task.folder, task.log)
+        task.job = pool.start(task.folder, task.log)
         task.state = "running"
         free -= 1
+
+
+def prepare_run(run: PlannedRun, folder: Path, threads: int) -> None:
+    """Write what `horizon train --out FOLDER` begins with, or check the run that is there."""
+    # The device is the best that the worker is given, and not part of the description.
+    runtime = replace(run.config.runtime, threads=run.config.runtime.threads or threads)
+    request = Request(preset=run.preset, config=replace(run.config, runtime=runtime), folder=folder)
+    with claimed(folder):
+        prepare(folder, *complete(request))
 
 
 def _look(task: Task, retries: int) -> None:
@@ -131,14 +152,20 @@ def _look(task: Task, retries: int) -> None:
     if status is None:
         return
     task.job = None
-    if status == 0 and is_finished(task.folder, task.run.config):
+    if is_finished(task.folder, task.run.config):  # by this job, or by one that a sweep left behind
         task.state, task.reason = "finished", ""
         return
     if status == USAGE and is_claimed(task.folder):
         task.state = "busy"
         return
+    if status == RESUME:
+        task.state, task.reason = "waiting", ""
+        return
     killed = status < 0 or status in (130, 137, 143)
     advanced = saved_epochs(task.folder) > task.began_with
+    if status == USAGE and advanced:
+        task.state = "waiting"  # another process had it, and has ended since
+        return
     # One that is killed now and then but comes further each time is not at fault.
     if not (killed and advanced):
         task.attempts += 1

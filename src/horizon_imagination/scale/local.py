@@ -7,8 +7,6 @@ import sys
 from collections import Counter
 from pathlib import Path
 
-from horizon_imagination.scale.suite import Run
-
 THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 
 
@@ -17,12 +15,12 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def command(run: Run, folder: Path, threads: int) -> list[str]:
-    """The command line of a run; the same one begins and resumes it."""
-    words = [sys.executable, "-m", "horizon_imagination", "train", *run.arguments]
-    words += ["--out", str(folder)]
-    # The device is the best that the worker is given, and not part of the description.
-    return words if "--runtime.threads" in words else [*words, "--runtime.threads", str(threads)]
+def command(folder: Path) -> list[str]:
+    """The command line of a run whose folder is prepared; the same one begins and resumes it.
+
+    The folder was written by this sweep, from what somebody typed or trusted.
+    """
+    return [sys.executable, "-m", "horizon_imagination", "train", "--out", str(folder), "--trust"]
 
 
 def thread_limits(threads: int) -> dict[str, str]:
@@ -47,7 +45,6 @@ class Process:
 
     @property
     def pid(self) -> int:
-        """Of the process."""
         return self._process.pid
 
     def poll(self) -> int | None:
@@ -55,7 +52,6 @@ class Process:
         return self._process.poll()
 
     def stop(self) -> None:
-        """Ask it to end."""
         if self.poll() is None:
             self._process.send_signal(signal.SIGTERM)
 
@@ -73,7 +69,7 @@ class LocalPool:
         self.slots, self.gpus, self.threads = slots, gpus, threads
         self._on: list[tuple[Process, int]] = []
 
-    def start(self, run: Run, folder: Path, log: Path) -> Process:
+    def start(self, folder: Path, log: Path) -> Process:
         """Begin a run, or go on with it, on the GPU that has the fewest."""
         env, gpu = thread_limits(self.threads) | {"CUDA_VISIBLE_DEVICES": ""}, -1
         if self.gpus:
@@ -81,7 +77,7 @@ class LocalPool:
             used = Counter(at for _, at in self._on)
             gpu = min(range(self.gpus), key=lambda index: used[index])
             env["CUDA_VISIBLE_DEVICES"] = _visible(gpu)
-        job = Process(command(run, folder, self.threads), env, log)
+        job = Process(command(folder), env, log)
         self._on.append((job, gpu))
         return job
 

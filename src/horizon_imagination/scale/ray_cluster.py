@@ -10,7 +10,6 @@ from typing import Any
 
 from horizon_imagination.errors import UsageError
 from horizon_imagination.scale.local import Process, command, cores, thread_limits
-from horizon_imagination.scale.suite import Run
 
 REACHABLE = 5.0
 """Seconds in which a cluster must answer."""
@@ -44,9 +43,9 @@ class RayPool:
         remote = self._ray.remote(num_cpus=threads, num_gpus=1 if used else 0, max_retries=0)
         self._task = remote(_train)
 
-    def start(self, run: Run, folder: Path, log: Path) -> "RayJob":
+    def start(self, folder: Path, log: Path) -> "RayJob":
         """Hand a run to the cluster."""
-        words = command(run, folder.resolve(), self.threads)
+        words = command(folder.resolve())
         # The program is wherever that machine has it.
         found = self._task.remote(words[1:], thread_limits(self.threads), str(log.resolve()))
         return RayJob(self._ray, found)
@@ -80,7 +79,6 @@ class RayJob:
         self._ray.cancel(self._reference)
 
     def kill(self) -> None:
-        """End the worker."""
         self._ray.cancel(self._reference, force=True)
 
 

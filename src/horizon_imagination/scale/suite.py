@@ -13,23 +13,24 @@ In a file (JSON or TOML) as
 
 import dataclasses
 import difflib
-import json
 import tomllib
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from horizon_imagination.config import Config
 from horizon_imagination.config_json import from_json, to_json
 from horizon_imagination.errors import UsageError
+from horizon_imagination.files import write_json
 from horizon_imagination.presets import PRESETS
-from horizon_imagination.run.folder import write_json
+from horizon_imagination.schema import checked, parse, read_bytes, read_json
 
 Override = dict[str, Any]
 """Values by the full name of a field of the config: {"imagination.budget": 8}."""
 DESCRIPTION = "suite.json"
-FILE_TYPES = {".json": json.loads, ".toml": tomllib.loads}
+MOST_SEEDS = 10_000
+FILE_TYPES = (".json", ".toml")
 
 
 @dataclass(frozen=True)
@@ -60,20 +61,26 @@ class Suite:
 
 
 @dataclass(frozen=True)
-class Run:
-    """One run of a suite."""
+class Member:
+    """A run of a suite, as `suite.json` lists it."""
 
     name: str
-    """Also the name of its folder."""
     env: str
     setting: str
     seed: int
+    folder: str
+    """Inside the suite's."""
+
+
+@dataclass(frozen=True)
+class PlannedRun(Member):
+    """A run of a suite with all that `horizon train` needs to begin it."""
+
+    preset: str
     config: Config
-    arguments: tuple[str, ...]
-    """Of `horizon train`, without the folder."""
 
 
-def runs_of(suite: Suite) -> list[Run]:
+def runs_of(suite: Suite) -> list[PlannedRun]:
     """All runs, one seed of everything before the next, so that what is unfinished is balanced."""
     runs = [
         _run(world, setting, seed)
@@ -91,16 +98,19 @@ def runs_of(suite: Suite) -> list[Run]:
 
 def read_file(path: Path) -> Suite:
     """A suite from a file."""
-    parse = FILE_TYPES.get(path.suffix)
-    if parse is None:
+    if path.suffix not in FILE_TYPES:
         raise UsageError(f"{path}: a suite is a .json or .toml file")
+    content = read_bytes(path)
+    found = parse(content, str(path)) if path.suffix == ".json" else _parse_toml(content, path)
+    found = checked(found, dict, f"{path}: ")
+    return from_plain({"name": path.stem} | found, str(path))
+
+
+def _parse_toml(content: bytes, path: Path) -> Any:
     try:
-        found = parse(path.read_text())
-    except OSError as error:
-        raise UsageError(f"{path} cannot be read: {error.strerror}") from error
-    except ValueError as error:
-        raise UsageError(f"{path} is no {path.suffix[1:].upper()}: {error}") from error
-    return from_plain({"name": path.stem} | found if isinstance(found, dict) else found, str(path))
+        return tomllib.loads(content.decode())
+    except (ValueError, RecursionError) as error:
+        raise UsageError(f"{path} is no TOML: {error}") from error
 
 
 def from_plain(found: Any, where: str) -> Suite:
@@ -108,8 +118,10 @@ def from_plain(found: Any, where: str) -> Suite:
     about = _fields(found, Suite, where)
     seeds = about["seeds"]
     if isinstance(seeds, int) and not isinstance(seeds, bool):
-        seeds = list(range(seeds))
-    if not isinstance(seeds, list) or any(type(x) is not int or x < 0 for x in seeds):
+        seeds = list(range(min(seeds, MOST_SEEDS + 1)))
+    if isinstance(seeds, list) and len(seeds) > MOST_SEEDS:
+        raise UsageError(f"{where}: at most {MOST_SEEDS} seeds")
+    if not isinstance(seeds, list) or any(type(x) is not int or not 0 <= x < 2**63 for x in seeds):
         raise UsageError(f"{where}: seeds must be a list of whole numbers or their count")
     if not isinstance(about["name"], str) or not _plain(about["name"]):
         raise UsageError(f"{where}: name must be a word")
@@ -137,61 +149,82 @@ def overridden(config: Config, override: Override, where: str) -> Config:
     return from_json(tree, where=where)
 
 
-def flags(override: Override) -> list[str]:
-    """An override as flags of `horizon train`.
-
-    >>> flags({"imagination.decay_horizon": 1.0, "env.grey": False, "tokenizer.multipliers": [2]})
-    ['--imagination.decay-horizon', '1.0', '--env.no-grey', '--tokenizer.multipliers', '2']
-    """
-    words = []
-    for name, value in override.items():
-        *sections, last = name.replace("_", "-").split(".")
-        before = "".join(f"{section}." for section in sections)
-        if isinstance(value, bool):
-            words.append(f"--{before}{'' if value else 'no-'}{last}")
-        else:
-            values = value if isinstance(value, list | tuple) else [value]
-            words += [f"--{before}{last}", *map(str, values)]
-    return words
+def is_suite(folder: Path) -> bool:
+    """Whether a folder holds the description of a suite."""
+    return (folder / DESCRIPTION).is_file()
 
 
-def describe(suite: Suite, runs: list[Run], folder: Path) -> None:
-    """Write `suite.json`, which the report reads; refuse the folder of another suite."""
-    about = {
-        "name": suite.name,
-        "runs": [
-            {"name": r.name, "env": r.env, "config": r.setting, "seed": r.seed, "folder": r.name}
-            for r in runs
-        ],
-    }
+def read_members(folder: Path) -> tuple[str, list[Member]]:
+    """The name and the runs of the suite in a folder, those that have not begun included."""
     path = folder / DESCRIPTION
-    if path.exists():
-        _refuse_another(path, about)
+    about = read_json(path, _Described)
+    return about.name or folder.name, [entry.member(path) for entry in about.runs]
+
+
+def describe(suite: Suite, runs: list[PlannedRun], folder: Path) -> None:
+    """Write `suite.json`, which the report reads; refuse the folder of another suite."""
+    members = [Member(r.name, r.env, r.setting, r.seed, r.folder) for r in runs]
+    if is_suite(folder):
+        _refuse_another(folder, members)
     elif folder.exists() and any(folder.iterdir()):
         raise UsageError(f"{folder} is not empty and holds no suite; name another with --out")
+    about = {"name": suite.name, "runs": [asdict(member) for member in members]}
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        write_json(path, about)
+        write_json(folder / DESCRIPTION, about)
     except OSError as error:
         raise UsageError(f"cannot write to the folder {folder}: {error.strerror}") from error
 
 
-def _refuse_another(path: Path, about: dict[str, Any]) -> None:
+def _refuse_another(folder: Path, members: list[Member]) -> None:
     """Runs may be added to a suite; those it has must stay what they are."""
-    try:
-        before = {entry["name"]: entry for entry in json.loads(path.read_text())["runs"]}
-    except (ValueError, KeyError, TypeError) as error:
-        raise UsageError(f"{path} is damaged ({error}); name another folder with --out") from error
-    now = {entry["name"]: entry for entry in about["runs"]}
-    gone = [name for name, entry in before.items() if now.get(name) != entry]
+    now = {member.name: member for member in members}
+    gone = [before.name for before in read_members(folder)[1] if now.get(before.name) != before]
     if gone:
         raise UsageError(
-            f"{path} describes another suite: it has {gone[0]}, which this one has not; "
-            "name another folder with --out"
+            f"{folder / DESCRIPTION} describes another suite: it has {gone[0]}, which this one has "
+            "not; name another folder with --out"
         )
 
 
-def _run(world: World, setting: Setting, seed: int) -> Run:
+@dataclass(frozen=True)
+class _Entry:
+    """A run in `suite.json`; before 0.3 a setting was called `config`, a name could be missing."""
+
+    env: str
+    seed: int
+    folder: str
+    setting: str | None = None
+    config: str | None = None
+    name: str | None = None
+
+    def member(self, path: Path) -> Member:
+        """The run, in a folder that is inside the suite's."""
+        setting = self.config if self.setting is None else self.setting
+        if setting is None:
+            raise UsageError(f"{path}: runs: a setting is missing; restore the file from a copy")
+        if not _is_inside(self.folder):
+            raise UsageError(f"{path}: runs: the folder {self.folder!r} is not inside the suite's")
+        return Member(self.name or self.folder, self.env, setting, self.seed, self.folder)
+
+
+@dataclass(frozen=True)
+class _Described:
+    """The schema of `suite.json`."""
+
+    runs: tuple[_Entry, ...]
+    name: str | None = None
+
+
+def _is_inside(folder: str) -> bool:
+    """
+    >>> _is_inside("catch-hi-0"), _is_inside("../other"), _is_inside("/etc"), _is_inside("")
+    (True, False, False, False)
+    """
+    parts = Path(folder).parts
+    return bool(parts) and ".." not in parts and not Path(folder).is_absolute()
+
+
+def _run(world: World, setting: Setting, seed: int) -> PlannedRun:
     where = f"{setting.name} on {world.env}"
     if world.preset not in PRESETS:
         known = ", ".join(PRESETS)
@@ -202,19 +235,13 @@ def _run(world: World, setting: Setting, seed: int) -> Run:
     reserved = {"env.id", "seed"} & set(override)
     if reserved:
         raise UsageError(f"{where}: {reserved.pop()} is set by worlds and seeds, not by override")
-    begin = overridden(PRESETS[world.preset][1], override, where)
+    # Threads are the sweep's to choose, unless the override does.
+    begin = overridden(PRESETS[world.preset][1], {"runtime.threads": 0} | override, where)
     config = dataclasses.replace(begin, env=dataclasses.replace(begin.env, id=world.env), seed=seed)
     env = world.env.removeprefix("ALE/").removesuffix("-v5").removesuffix("-v0")
     plain = "".join(x if _plain(x) else "-" for x in env)
-    base = ["--preset", world.preset, "--env.id", world.env, "--seed", str(seed)]
-    return Run(
-        name=f"{plain}-{setting.name}-{seed}",
-        env=world.env,
-        setting=setting.name,
-        seed=seed,
-        config=config,
-        arguments=(*base, *flags(override)),
-    )
+    name = f"{plain}-{setting.name}-{seed}"
+    return PlannedRun(name, world.env, setting.name, seed, name, world.preset, config)
 
 
 def _fields(found: Any, kind: type, where: str) -> dict[str, Any]:
@@ -260,4 +287,9 @@ def _names(tree: dict[str, Any], before: str = "") -> list[str]:
 
 
 def _plain(name: str) -> bool:
-    return bool(name) and all(x.isalnum() or x in "-_." for x in name)
+    """
+    >>> _plain("hi-2.4"), _plain(".."), _plain("a/b"), _plain("x" * 101)
+    (True, False, False, False)
+    """
+    letters = all((x.isalnum() and x.isascii()) or x in "-_." for x in name)
+    return letters and 0 < len(name) <= 100 and not set(name) <= {"."}

@@ -2,15 +2,14 @@
 
 import time
 
-from rich.console import Console
+from rich.console import Console, Group
 from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from horizon_imagination.run.display import clock
-from horizon_imagination.run.needs import span
+from horizon_imagination.run.read import Standing, standing
 from horizon_imagination.scale.execute import Task
-from horizon_imagination.scale.standing import Standing, standing
+from horizon_imagination.wording import clock, duration, number
 
 REFRESH = 2.0
 """Seconds between two looks at the metrics of running tasks."""
@@ -57,24 +56,30 @@ class SuiteTable:
             self._say(tasks, changed, now)
         self._said |= {t.run.name: (t.state, t.reason) for t in changed}
 
-    def table(self, tasks: list[Task]) -> Table:
-        """States, rates and time left."""
-        table = Table(title=self.summary(tasks), title_justify="left", box=None, padding=(0, 2))
-        for column in ("run", "state", "epochs", "s/epoch", "time", "left", "retries", ""):
-            table.add_column(column)
+    def table(self, tasks: list[Task]) -> Group:
+        """States, rates and time left, one line a run; below, a line for every reason."""
+        table = Table(title=self.summary(tasks), title_justify="left", box=None, pad_edge=False)
+        for column in ("run", "state", "epochs", "s/epoch", "time", "left", "retries"):
+            table.add_column(column, no_wrap=True)
+        reasons = []
         room = {"waiting": SHOWN, "finished": SHOWN}
         for task in sorted(tasks, key=lambda task: ORDER.index(task.state)):
             room[task.state] = room.get(task.state, len(tasks)) - 1
             if room[task.state] >= 0:
-                table.add_row(*map(Text, self._row(task)))
-        return table
+                *cells, reason = self._row(task)
+                table.add_row(*map(Text, cells))
+                if reason:
+                    said = Text(f"{task.run.name}: {' '.join(reason.split())}")
+                    said.no_wrap, said.overflow = True, "ellipsis"
+                    reasons.append(said)
+        return Group(table, *reasons)
 
     def summary(self, tasks: list[Task]) -> str:
         """One line about all of them."""
         counts = [(state, sum(task.state == state for task in tasks)) for state in ORDER]
         states = ", ".join(f"{count} {state}" for state, count in counts if count)
         left = self.left(tasks)
-        return f"{len(tasks)} runs: {states}" + (f"; about {span(left)} left" if left else "")
+        return f"{len(tasks)} runs: {states}" + (f"; about {duration(left)} left" if left else "")
 
     def left(self, tasks: list[Task]) -> float | None:
         """Seconds until all is done; none before any pace is known."""
@@ -95,7 +100,7 @@ class SuiteTable:
         if seen is None or not seen.epochs:
             return [task.run.name, task.state, "", "", "", "", retries, task.reason]
         left = clock(seen.left) if task.state == "running" and seen.left is not None else ""
-        pace = f"{seen.pace:.3g}" if seen.pace is not None else ""
+        pace = number(seen.pace, 3) if seen.pace is not None else ""
         epochs = f"{seen.epochs}/{seen.total}"
         time_spent = clock(seen.seconds)
         return [task.run.name, task.state, epochs, pace, time_spent, left, retries, task.reason]

@@ -1,4 +1,4 @@
-"""How often does an action change? Both experiments of the paper on stable action sampling.
+"""How often actions change: the paper's two experiments on stable action sampling.
 
 Where the paper throws 10^6 dice per pair of policies, omega is integrated out exactly and only
 orders are drawn, so the numbers carry no noise from omega. Throwing dice remains an option.
@@ -56,7 +56,7 @@ class ActionStudy:
 
 
 @dataclass(frozen=True)
-class Measured:
+class ChangeCounts:
     """Expected changes of every pair, and the error of their mean from drawn orders or dice."""
 
     experiment: str
@@ -70,7 +70,7 @@ class Measured:
         return self.values.mean().item()
 
 
-def run(study: ActionStudy, progress: Callable[[str], None]) -> list[Measured]:
+def run(study: ActionStudy, progress: Callable[[str], None]) -> list[ChangeCounts]:
     """Both experiments, one result per number of actions, then per entropy and sampler."""
     results = []
     for num_actions in study.sizes:
@@ -83,7 +83,7 @@ def run(study: ActionStudy, progress: Callable[[str], None]) -> list[Measured]:
     return results
 
 
-def ratios(study: ActionStudy, num_actions: int) -> Measured:
+def ratios(study: ActionStudy, num_actions: int) -> ChangeCounts:
     """Experiment one: P(change) of the stable scheme in units of the total variation."""
     rng = torch.Generator().manual_seed(study.seed)
     p, q = policies(2 * study.pairs, num_actions, 1.0, study.seed).split(study.pairs)
@@ -91,10 +91,10 @@ def ratios(study: ActionStudy, num_actions: int) -> Measured:
     units = total_variation(p, q)
     changes, error = _stable(study, path, rng)
     error = (error / units).square().sum().sqrt().item() / study.pairs
-    return Measured("ratio", {"num_actions": num_actions}, changes / units, error)
+    return ChangeCounts("ratio", {"num_actions": num_actions}, changes / units, error)
 
 
-def path_changes(study: ActionStudy, entropy: str, sampler: str) -> Measured:
+def path_changes(study: ActionStudy, entropy: str, sampler: str) -> ChangeCounts:
     """Experiment two: expected changes while a policy moves to its target and then stays."""
     rng = torch.Generator().manual_seed(study.seed)
     ends = policies(2 * study.path_pairs, study.path_actions, ENTROPIES[entropy], study.seed)
@@ -104,7 +104,9 @@ def path_changes(study: ActionStudy, entropy: str, sampler: str) -> Measured:
     measure = {"stable": _stable, "coupled": _coupled, "naive": _naive}[sampler]
     changes, error = measure(study, path, rng)
     setting = {"entropy": entropy, "concentration": ENTROPIES[entropy], "sampler": sampler}
-    return Measured("changes", setting, changes, error.square().sum().sqrt().item() / len(changes))
+    return ChangeCounts(
+        "changes", setting, changes, error.square().sum().sqrt().item() / len(changes)
+    )
 
 
 def policies(
@@ -154,7 +156,7 @@ def _coupled(study: ActionStudy, path: Path, rng: torch.Generator) -> PerPair:
 
 def _naive(study: ActionStudy, path: Path, rng: torch.Generator) -> PerPair:
     if study.monte_carlo:
-        return _thrown(study, path, rng, _draw_afresh)
+        return _thrown(study, path, rng, _sample_afresh)
     return _exact((1 - (path[:, 1:] * path[:, :-1]).sum(-1)).sum(1))
 
 
@@ -192,7 +194,7 @@ def _walk_coupled(at: list[Probs], rng: torch.Generator) -> Iterator[Tensor]:
         yield action
 
 
-def _draw_afresh(at: list[Probs], rng: torch.Generator) -> Iterator[Tensor]:
+def _sample_afresh(at: list[Probs], rng: torch.Generator) -> Iterator[Tensor]:
     *batch, num_actions = at[0].shape
     for probs in at:
         yield stable_action(probs, roll(*batch, num_actions=num_actions, rng=rng))

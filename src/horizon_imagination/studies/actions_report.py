@@ -1,4 +1,4 @@
-"""The action study on paper: records, a table, a figure, and our numbers beside its words."""
+"""The results of the action study: records, a table, a figure, the paper's claims."""
 
 import csv
 import io
@@ -6,31 +6,28 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from horizon_imagination.studies.actions import ENTROPIES, SAMPLERS, ActionStudy, Measured
-from horizon_imagination.studies.results import (
-    PALETTE,
-    provenance,
-    save_figure,
-    write_jsonl,
-    write_text,
-)
+from horizon_imagination.figures import PALETTE, save_figure
+from horizon_imagination.files import write_jsonl, write_text
+from horizon_imagination.provenance import provenance
+from horizon_imagination.studies.actions import ENTROPIES, SAMPLERS, ActionStudy, ChangeCounts
+from horizon_imagination.studies.movement import DIMENSIONS
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
-def write(study: ActionStudy, results: list[Measured], folder: Path) -> str:
+def write(study: ActionStudy, results: list[ChangeCounts], folder: Path) -> str:
     """Write every output into the folder; returns the text."""
     text = compare(study, results)
     header = {"study": "actions", **provenance(), "settings": asdict(study)}
     write_jsonl(folder / "actions.jsonl", [header, *map(record, results)])
     write_text(folder / "actions.csv", table(results))
     write_text(folder / "actions.txt", text)
-    draw(results, folder)
+    draw_figure(results, folder)
     return text
 
 
-def means(results: list[Measured]) -> dict[str, Any]:
+def means(results: list[ChangeCounts]) -> dict[str, Any]:
     """The means alone: the machine-readable last line of the command."""
     ratio = {
         str(r.setting["num_actions"]): round(r.mean, 6) for r in results if r.experiment == "ratio"
@@ -40,17 +37,28 @@ def means(results: list[Measured]) -> dict[str, Any]:
         if result.experiment == "changes":
             group = changes.setdefault(str(result.setting["entropy"]), {})
             group[str(result.setting["sampler"])] = round(result.mean, 6)
-    return {"ratio": ratio, "changes": changes}
+    return {"ratio": ratio, "changes": changes} | _movement_means(results)
 
 
-def record(result: Measured) -> dict[str, Any]:
+def _movement_means(results: list[ChangeCounts]) -> dict[str, Any]:
+    """The same of continuous actions, by measure, dimension and sampler."""
+    found: dict[str, dict[str, dict[str, float]]] = {}
+    for result in results:
+        if "dimension" in result.setting:
+            group = found.setdefault(result.experiment.replace(" ", "_"), {})
+            by_sampler = group.setdefault(str(result.setting["dimension"]), {})
+            by_sampler[str(result.setting["sampler"])] = round(result.mean, 6)
+    return found
+
+
+def record(result: ChangeCounts) -> dict[str, Any]:
     """One result with the values of all pairs, as plain data."""
     values = [round(value, 6) for value in result.values.tolist()]
     return {**statistics(result), "values": values}
 
 
-def statistics(result: Measured) -> dict[str, Any]:
-    """What is said about one result in a line."""
+def statistics(result: ChangeCounts) -> dict[str, Any]:
+    """Summary statistics of one result."""
     return {
         "experiment": result.experiment,
         **result.setting,
@@ -63,7 +71,7 @@ def statistics(result: Measured) -> dict[str, Any]:
     }
 
 
-def table(results: list[Measured]) -> str:
+def table(results: list[ChangeCounts]) -> str:
     """The statistics as CSV."""
     rows = [statistics(result) for result in results]
     names = list(dict.fromkeys(name for row in rows for name in row))
@@ -74,7 +82,7 @@ def table(results: list[Measured]) -> str:
     return out.getvalue()
 
 
-def compare(study: ActionStudy, results: list[Measured]) -> str:
+def compare(study: ActionStudy, results: list[ChangeCounts]) -> str:
     """The paper's four claims in its words, and how far each holds here."""
     how = f"{study.monte_carlo} dice" if study.monte_carlo else f"up to {study.orders} orders"
     head = (
@@ -83,10 +91,11 @@ def compare(study: ActionStudy, results: list[Measured]) -> str:
     )
     changes = [r for r in results if r.experiment == "changes"]
     lines = [head, *_on_the_bound([r for r in results if r.experiment == "ratio"])]
-    return "\n".join([*lines, *_on_changes(changes), *_on_entropy(changes)]) + "\n"
+    lines += [*_on_changes(changes), *_on_entropy(changes), *_on_movement(results)]
+    return "\n".join(lines) + "\n"
 
 
-def _on_the_bound(ratio: list[Measured]) -> list[str]:
+def _on_the_bound(ratio: list[ChangeCounts]) -> list[str]:
     farthest = max(result.mean for result in ratio) - 1
     holds = "holds" if farthest < 0.05 else f"holds only to within {farthest:.0%}"
     by_size = ", ".join(f"{r.setting['num_actions']}: {r.mean:.3f}" for r in ratio)
@@ -99,7 +108,7 @@ def _on_the_bound(ratio: list[Measured]) -> list[str]:
     ]
 
 
-def _on_changes(changes: list[Measured]) -> list[str]:
+def _on_changes(changes: list[ChangeCounts]) -> list[str]:
     stable = [r for r in changes if r.setting["sampler"] == "stable"]
     worst = max(stable, key=lambda result: result.mean)
     error = statistics(worst)["deviation"] / len(worst.values) ** 0.5
@@ -119,7 +128,7 @@ def _on_changes(changes: list[Measured]) -> list[str]:
     ]
 
 
-def _on_entropy(changes: list[Measured]) -> list[str]:
+def _on_entropy(changes: list[ChangeCounts]) -> list[str]:
     found = means(changes)["changes"]
     low, middle, high = (found[entropy] for entropy in ENTROPIES)
     falls = low["stable"] > middle["stable"] > high["stable"]
@@ -135,21 +144,38 @@ def _on_entropy(changes: list[Measured]) -> list[str]:
     ]
 
 
-def draw(results: list[Measured], folder: Path) -> None:
-    """Both panels of the paper's figure, as PNG and SVG."""
+def _on_movement(results: list[ChangeCounts]) -> list[str]:
+    found = _movement_means(results)
+    if not found:
+        return []
+    lines = ["Continuous actions (the paper's appendix), along the same path of 16 steps:"]
+    for dimension, squared in found["squared_movement"].items():
+        length = found["length"][dimension]
+        lines.append(
+            f"  {dimension} dimensions: expected squared movement {squared['stable']:.2f} with "
+            "fixed noise, which no coupling can undercut, and "
+            f"{squared['naive']:.2f} with fresh noise; way after the tanh {length['stable']:.2f} "
+            f"and {length['naive']:.2f}."
+        )
+    return lines
+
+
+def draw_figure(results: list[ChangeCounts], folder: Path) -> None:
+    """Both panels of the paper's figure and one of continuous actions, as PNG and SVG."""
     from matplotlib import rc_context
     from matplotlib.figure import Figure
 
     with rc_context({"svg.hashsalt": "actions", "font.size": 10}):
-        figure = Figure(figsize=(10.5, 4.2), layout="constrained")
-        left, right = figure.subplots(1, 2)
+        figure = Figure(figsize=(14.5, 4.2), layout="constrained")
+        left, right, last = figure.subplots(1, 3, width_ratios=(1.2, 1.2, 0.8))
         _violins(left, [r for r in results if r.experiment == "ratio"])
         _points(right, [r for r in results if r.experiment == "changes"], list(ENTROPIES))
+        _bars(last, _movement_means(results))
         for suffix in ("png", "svg"):
             save_figure(figure, folder / f"actions.{suffix}")
 
 
-def _violins(axes: "Axes", results: list[Measured]) -> None:
+def _violins(axes: "Axes", results: list[ChangeCounts]) -> None:
     places = list(range(len(results)))
     values = [result.values.numpy().round(9) for result in results]
     parts: Any = axes.violinplot(values, places, widths=0.55, showmeans=True)
@@ -174,7 +200,7 @@ def _violins(axes: "Axes", results: list[Measured]) -> None:
     axes.spines[["top", "right"]].set_visible(False)
 
 
-def _points(axes: "Axes", results: list[Measured], entropies: list[str]) -> None:
+def _points(axes: "Axes", results: list[ChangeCounts], entropies: list[str]) -> None:
     for index, sampler in enumerate(SAMPLERS):
         chosen = [r for r in results if r.setting["sampler"] == sampler]
         places = [place + (index - 1) * 0.24 for place in range(len(chosen))]
@@ -201,4 +227,20 @@ def _points(axes: "Axes", results: list[Measured], entropies: list[str]) -> None
         title="Expected changes while the policy moves\n(mean, deviation over pairs; dashed: one)",
     )
     axes.legend(frameon=False, loc="center right", bbox_to_anchor=(1, 0.62))
+    axes.spines[["top", "right"]].set_visible(False)
+
+
+def _bars(axes: "Axes", found: dict[str, Any]) -> None:
+    for index, (sampler, label) in enumerate((("stable", "fixed noise"), ("naive", "fresh noise"))):
+        heights = [found.get("length", {}).get(str(d), {}).get(sampler, 0.0) for d in DIMENSIONS]
+        places = [place + (index - 0.5) * 0.36 for place in range(len(DIMENSIONS))]
+        bars = axes.bar(places, heights, 0.34, color=PALETTE[2 * index], label=label)
+        axes.bar_label(bars, fmt="%.2f", fontsize=9)
+    axes.set_xticks(range(len(DIMENSIONS)), [str(d) for d in DIMENSIONS])
+    axes.set(
+        xlabel="dimensions of an action",
+        ylabel="length of the way in 16 steps",
+        title="Continuous actions while the policy moves\n(squashed Gaussians, mean over pairs)",
+    )
+    axes.legend(frameon=False, loc="upper left")
     axes.spines[["top", "right"]].set_visible(False)

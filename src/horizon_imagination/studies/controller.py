@@ -1,11 +1,13 @@
-"""The controller with the environment itself as its dream: is it to blame, or the world model?
+"""The controller trained in the real environment instead of the world model.
 
 Actor and critic are trained as in a run, from contexts of a replay that they fill themselves, but
 every imagined trajectory is played by the real environment, restored to the state in which the
-context ends. A controller that learns here and not in its run is let down by its world model.
+context ends. If the controller learns here and not in its run, the world model is at fault.
 """
 
+import json
 from collections.abc import Generator
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -24,14 +26,19 @@ from horizon_imagination.engine.dream import Start
 from horizon_imagination.envs import make_env
 from horizon_imagination.envs.state import State, restore, snapshot
 from horizon_imagination.errors import UsageError
+from horizon_imagination.figures import PALETTE, save_figure
+from horizon_imagination.files import write_jsonl, write_text
 from horizon_imagination.imagination import Imagined
+from horizon_imagination.learn.batches import ReplayBatches
 from horizon_imagination.learn.controller import ControllerLoss, Outcome
 from horizon_imagination.learn.guard import Guard
 from horizon_imagination.learn.latents import LatentCache
-from horizon_imagination.learn.streams import Streams
-from horizon_imagination.models.recurrent import State as ActorState
+from horizon_imagination.learn.learners import make_learners
+from horizon_imagination.models.recurrent import RecurrentState
+from horizon_imagination.provenance import provenance
 from horizon_imagination.returns import until_first_end
-from horizon_imagination.run.learners import make_learners, start_at
+from horizon_imagination.run.read import load_run
+from horizon_imagination.streams import Streams
 
 
 class Remembering(gymnasium.Wrapper):
@@ -102,7 +109,7 @@ class PlayedLoss(ControllerLoss):
         )
 
     def judge(self, start: Start, imagined: Imagined) -> Outcome:
-        """What the worlds said."""
+        """Rewards and ends of the real worlds."""
         assert self.outcome is not None
         return self.outcome
 
@@ -119,7 +126,7 @@ class PlayedLoss(ControllerLoss):
             over[i] = bool(terminated or truncated)
         return reward, ended
 
-    def _policy(self, z: Tensor, state: ActorState) -> tuple[Tensor, ActorState]:
+    def _policy(self, z: Tensor, state: RecurrentState) -> tuple[Tensor, RecurrentState]:
         logits, states = self.actor(rearrange(z, "b c h w -> b 1 c h w"), None, state)
         return logits[:, -1].softmax(-1), states.at(-1)
 
@@ -132,7 +139,7 @@ def played_config(run: Config, controller: ControllerConfig) -> Config:
         run,
         imagination=replace(run.imagination, budget=horizon, decay_horizon=1.0),
         controller=replace(controller, learner=replace(controller.learner, micro_batches=1)),
-        runtime=replace(run.runtime, graphs=False),
+        runtime=replace(run.runtime, graphs="off"),
     )
 
 
@@ -142,19 +149,20 @@ def train(
     """Collect and learn in turn with the tokenizer of `source`; the figures of every epoch."""
     device, cfg = source.device, config.controller
     torch.manual_seed(config.seed)
-    agent = Agent(config, source.num_actions, device)
+    agent = Agent(config, source.action_space, device)
     agent.tokenizer.load_state_dict(source.tokenizer.state_dict())
     env = Remembering(make_env(config.env, seed=config.seed))
     height, width, channels = env.observation_space.shape  # type: ignore[misc]
     shape = (channels, height, width)
-    store = Store.create(folder / "replay", shape, agent.num_actions, config.env.id)
+    store = Store.create(folder / "replay", shape, agent.action_space, config.env.id)
     replay, streams = Replay(store, config.replay), Streams(config.seed, device)
     latents = LatentCache(store, agent.encode, device)
     collector = Collector(env, store, replay, agent, streams["collect"])
     guard, frozen = Guard(folder, every=1), frozenset({"tokenizer"})
-    learner = make_learners(agent, replay, latents, streams, guard, frozen).controller
+    batches = ReplayBatches(agent, replay, latents, streams)
+    learner = make_learners(agent, batches, streams, guard, frozen).controller
     loss = PlayedLoss(
-        agent.actor, agent.critic, agent.denoiser, agent.reward, cfg, config.imagination,
+        agent.actor, agent.critic, agent.world_model, agent.schedule, cfg, config.imagination,
         streams["imagination"], agent=agent, states=env.states,
         worlds=[make_env(config.env, seed=i) for i in range(cfg.learner.batch_size)],
     )  # fmt: skip
@@ -162,9 +170,9 @@ def train(
     def sample(count: int) -> Start:
         rows = replay.context_rows(count, cfg.context, streams["replay"])
         loss.rows = rows.rows.amax(1).tolist()
-        return start_at(agent, replay, latents, rows)
+        return batches.contexts_at(rows)
 
-    learner.loss, learner.sample = loss, sample
+    learner.loss, learner.sample, learner.precision = loss, sample, nullcontext
     try:
         collector.collect(initial, trained=False)
         steps = cfg.learner.steps_per_epoch
@@ -182,3 +190,70 @@ def train(
         store.close()
         for world in (env, *loss.worlds):
             world.close()
+
+
+IMAGINED = "controller/imagined_return"
+SHOWN = {"return": IMAGINED, "entropy": "controller/entropy", "value": "controller/value"}
+
+
+class Report:
+    """Results so far, and those of the run in its world model."""
+
+    def __init__(self, folder: Path, run: Path) -> None:
+        self.folder = folder
+        self.epochs: list[dict[str, float]] = []
+        self.dreamed: list[float] = load_run(run).series(IMAGINED)[1].tolist()
+
+    def add(self, figures: dict[str, float]) -> str:
+        """Keep an epoch on disk; a line for people."""
+        self.epochs.append(figures)
+        write_jsonl(self.folder / "controller.jsonl", self.epochs)
+        text = ", ".join(f"{name} {figures[key]:.4g}" for name, key in SHOWN.items())
+        played = f", played {figures['env/return']:.4g}" if "env/return" in figures else ""
+        return f"epoch {len(self.epochs)}: within the horizon {text}{played}"
+
+    def summary(self) -> dict[str, Any]:
+        """First and last return within the horizon, in the environment and in the world model."""
+        played = [epoch[IMAGINED] for epoch in self.epochs]
+        found: dict[str, Any] = {"epochs": len(played), "game": [played[0], played[-1]]}
+        same = self.dreamed[: len(played)]
+        if same:
+            found["dreams"] = [same[0], same[-1]]
+        return found | provenance()
+
+    def finish(self) -> list[str]:
+        """Write the figure and the summary; what was found, in words."""
+        found = self.summary()
+        write_text(self.folder / "controller.json", json.dumps(found, indent=2) + "\n")
+        lines = [
+            "in the environment itself the return within the horizon went from "
+            f"{found['game'][0]:.4g} (first epoch) to {found['game'][1]:.4g}"
+        ]
+        if "dreams" in found:
+            lines.append(
+                f"in the run's world model, over as many epochs, from {found['dreams'][0]:.4g} "
+                f"to {found['dreams'][1]:.4g}"
+            )
+        try:
+            self._draw(self.folder / "controller.png")
+            lines.append(f"figure: {self.folder / 'controller.png'}")
+        except ImportError:
+            lines.append("no figure: matplotlib is not installed")
+        return lines
+
+    def _draw(self, path: Path) -> None:
+        from matplotlib.figure import Figure
+        from matplotlib.ticker import MaxNLocator
+
+        figure = Figure(figsize=(5.2, 3.2), layout="constrained")
+        axes = figure.subplots()
+        played = [epoch[IMAGINED] for epoch in self.epochs]
+        axes.plot(range(1, len(played) + 1), played, color=PALETTE[0], label="in the game itself")
+        same = self.dreamed[: len(played)]
+        if same:
+            axes.plot(range(1, len(same) + 1), same, color=PALETTE[1], label="in the run's dreams")
+        axes.set(xlabel="epochs of the controller", ylabel="return within the horizon")
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+        axes.grid(alpha=0.3)
+        axes.legend(frameon=False)
+        save_figure(figure, path)

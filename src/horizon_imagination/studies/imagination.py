@@ -1,13 +1,19 @@
-"""Imagination in a solved world, as a film strip: frames clear up while the policy acts in them."""
+"""Imagination in a world whose velocity field is known: a falling dot, and a film strip of it.
+
+The dot falls one line per frame and moves with the action, left, straight or right, around the
+edges. Given a clean first frame and the actions, every later frame is certain, so the velocity
+that a perfectly trained denoiser would learn is known: v = (z^1 - z) / (1 - tau).
+"""
 
 from dataclasses import dataclass
 from pathlib import Path
 
 import torch
-from einops import rearrange
-from jaxtyping import Int
+from einops import rearrange, reduce
+from jaxtyping import Float, Int
 from torch import Tensor
 
+from horizon_imagination.figures import PALETTE, save_figure
 from horizon_imagination.flow import uniform_noise
 from horizon_imagination.imagination import (
     Context,
@@ -20,9 +26,57 @@ from horizon_imagination.imagination import (
 )
 from horizon_imagination.schedules import horizon_schedule
 from horizon_imagination.stable_actions import roll
-from horizon_imagination.studies.analytic_world import MOVES, SIZE, exact_velocity, render, steer
-from horizon_imagination.studies.results import PALETTE, save_figure
-from horizon_imagination.types import NO_ACTION, Schedule
+from horizon_imagination.types import NO_ACTION, Actions, Latents, Schedule, Times
+
+SIZE = 8
+MOVES = (-1, 0, 1)
+"""Columns that each action moves the dot by."""
+
+
+def render(
+    line: Int[Tensor, "batch time"], column: Int[Tensor, "batch time"]
+) -> Float[Tensor, "batch time 1 height width"]:
+    """Frames of -1 with the dot at +1."""
+    grid = torch.arange(SIZE, device=line.device)
+    at_line = rearrange(line % SIZE, "b t -> b t 1 1 1") == rearrange(grid, "h -> h 1")
+    at_column = rearrange(column % SIZE, "b t -> b t 1 1 1") == grid
+    return (at_line & at_column).float() * 2 - 1
+
+
+def locate(z: Latents) -> tuple[Int[Tensor, "batch time"], Int[Tensor, "batch time"]]:
+    """Line and column of the brightest pixel."""
+    brightest = rearrange(z, "b t 1 h w -> b t (h w)").argmax(-1)
+    return brightest // SIZE, brightest % SIZE
+
+
+def future(
+    first: Float[Tensor, "batch 1 1 height width"], prev_actions: Actions
+) -> Float[Tensor, "batch time 1 height width"]:
+    """The true frames, from the first one and the actions that lead to those after it."""
+    line, column = locate(first)
+    moves = torch.tensor(MOVES, device=first.device)[prev_actions[:, 1:]]
+    steps = torch.cat([torch.zeros_like(line), moves], dim=1).cumsum(1)
+    return render(line + torch.arange(steps.shape[1], device=first.device), column + steps)
+
+
+def exact_velocity(z: Latents, tau: Times, prev_actions: Actions) -> Latents:
+    """The velocity field of the world, for sequences whose first frame is clean."""
+    rest = rearrange(1 - tau, "b t -> b t 1 1 1")
+    towards = future(z[:, :1], prev_actions).to(z.dtype) - z
+    return torch.where(rest > 0, towards / rest.where(rest > 0, 1.0), 0.0)
+
+
+def steer(z: Latents, tau: Times, *, target: int = SIZE // 2) -> Float[Tensor, "batch time action"]:
+    """A policy that leads the dot to a column, as sure of it as it can see the dot.
+
+    It believes in columns by their brightness, the more the cleaner the frame, and prefers the
+    move that the believed column asks for.
+    """
+    brightness = reduce(z, "b t 1 h w -> b t w", "max")
+    belief = torch.softmax(8 * rearrange(tau, "b t -> b t 1") * brightness, dim=-1)
+    wanted = torch.sign(target - torch.arange(SIZE, device=z.device)) + 1
+    prefers = torch.nn.functional.one_hot(wanted, len(MOVES)).to(belief)
+    return 0.05 / len(MOVES) + 0.95 * belief @ prefers
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,7 +126,7 @@ def summary(study: DotStudy, imagined: Imagined) -> dict[str, float]:
     }
 
 
-def draw(study: DotStudy, imagined: Imagined, path: Path) -> None:
+def draw_strip(study: DotStudy, imagined: Imagined, path: Path) -> None:
     """The dot that starts farthest from its target: lines are denoising steps, columns frames."""
     from matplotlib.figure import Figure
 

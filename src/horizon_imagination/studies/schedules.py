@@ -1,29 +1,15 @@
-"""Sampling schedules drawn side by side: the decay of one drifts with the budget, ours does not."""
+"""Sampling schedules as text and as a figure."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from torch import Tensor
 
-from horizon_imagination.schedules import (
-    autoregressive_schedule,
-    frames_in_flight,
-    full_sequence_schedule,
-    horizon_schedule,
-    pyramidal_schedule,
-)
-from horizon_imagination.studies.results import save_figure
+from horizon_imagination.figures import save_figure
+from horizon_imagination.schedules import frames_in_flight
 from horizon_imagination.types import Schedule
 from horizon_imagination.windows import frame_evaluations
-
-KINDS: dict[str, Callable[[int, int, float], Schedule]] = {
-    "pyramidal": lambda horizon, budget, decay: pyramidal_schedule(horizon, budget),
-    "horizon": horizon_schedule,
-    "autoregressive": lambda horizon, budget, decay: autoregressive_schedule(horizon, budget),
-    "full": lambda horizon, budget, decay: full_sequence_schedule(horizon, budget),
-}
-"""The schedules by name, from horizon, budget and decay horizon."""
 
 
 def describe(name: str, schedule: Schedule, context: int) -> str:
@@ -49,7 +35,7 @@ def describe(name: str, schedule: Schedule, context: int) -> str:
     )
 
 
-def draw(panels: Sequence[Sequence[tuple[str, Tensor]]], path: Path) -> None:
+def draw_schedules(panels: Sequence[Sequence[tuple[str, Tensor]]], path: Path) -> None:
     """A grid of matrices: one line per kind of schedule, one column per budget."""
     from matplotlib.figure import Figure
 

@@ -4,6 +4,7 @@ Extra keys of `minetest_conf` make it misbehave: `standin_die_at` (steps until t
 `standin_reset_seconds` (a slow reset), `standin_hang_at` (steps until a step never returns).
 """
 
+import copy
 import os
 import random
 import shutil
@@ -23,38 +24,45 @@ WORLDS = {
 }
 
 
+DEFAULTS: dict[str, Any] = {
+    "obs_width": 640,
+    "obs_height": 360,
+    "init_frames": 15,
+    "frameskip": 1,
+    "minetest_conf": {},  # the trap: shared by all worlds, and mutated
+    "sync_mode": False,
+    "fps_max": 200,
+    "mt_port": None,
+    "run_dir_prefix": None,
+    "voxel_obs_rx": 20,
+    "voxel_obs_ry": 10,
+    "voxel_obs_rz": 20,
+    "mt_listen_timeout": 60_000,
+    "seed": None,
+    "render_mode": None,
+}
+
+
 class StandIn(gymnasium.Env):
-    def __init__(
-        self,
-        num_actions: int,
-        reset_kind: str,
-        world: str,
-        obs_width: int = 640,
-        obs_height: int = 360,
-        init_frames: int = 15,
-        frameskip: int = 1,
-        minetest_conf: dict[str, Any] = {},  # noqa: B006  (the trap: shared and mutated)
-        sync_mode: bool = False,
-        fps_max: int = 200,
-        mt_port: int | None = None,
-        run_dir_prefix: str | None = None,
-        voxel_obs_rx: int = 20,
-        voxel_obs_ry: int = 10,
-        voxel_obs_rz: int = 20,
-        mt_listen_timeout: int = 60_000,
-        seed: int | None = None,
-        render_mode: str | None = None,
-    ) -> None:
-        self.settings = {k: v for k, v in locals().items() if k not in ("self", "__class__")}
-        minetest_conf["standin_used"] = True
-        self.conf, self.world, self.reset_kind = minetest_conf, world, reset_kind
-        self.voxels = (2 * voxel_obs_rx + 1, 2 * voxel_obs_ry + 1, 2 * voxel_obs_rz + 1)
-        self.height, self.width = obs_height, obs_width
-        self.observation_space = gymnasium.spaces.Box(0, 255, (obs_width, obs_height, 3), np.uint8)
+    """`passed` is what the caller said, without what Craftium would have done anyway."""
+
+    def __init__(self, num_actions: int, reset_kind: str, world: str, **passed: Any) -> None:
+        if unknown := passed.keys() - DEFAULTS:
+            raise TypeError(f"unexpected keyword arguments {sorted(unknown)}")
+        self.passed = copy.deepcopy(passed)
+        given = DEFAULTS | passed
+        self.conf, self.world, self.reset_kind = given["minetest_conf"], world, reset_kind
+        self.conf["standin_used"] = True
+        self.voxels = [2 * given[f"voxel_obs_r{axis}"] + 1 for axis in "xyz"]
+        self.height, self.width = given["obs_height"], given["obs_width"]
+        shape = (self.width, self.height, 3)
+        self.observation_space = gymnasium.spaces.Box(0, 255, shape, np.uint8)
         self.action_space = gymnasium.spaces.Discrete(num_actions)
-        self.port = mt_port if mt_port is not None else random.randint(49152, 65535)
+        port = given["mt_port"]
+        self.port = port if port is not None else random.randint(49152, 65535)
         self.engine: socket.socket | None = None
-        self.folder = Path(run_dir_prefix or os.getcwd()) / f"minetest-run-{os.urandom(4).hex()}"
+        home = Path(given["run_dir_prefix"] or os.getcwd())
+        self.folder = home / f"minetest-run-{os.urandom(4).hex()}"
         self.folder.mkdir(parents=True)
         (self.folder / "world.sqlite").write_bytes(bytes(1000))
         self.lifetime = 0

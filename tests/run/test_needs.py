@@ -1,0 +1,99 @@
+"""The estimate before a run: memory, disk, frames to encode, time."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from horizon_imagination.config import Config, EnvConfig
+from horizon_imagination.costs import costs
+from horizon_imagination.learn.rehearsal import Rehearsed
+from horizon_imagination.presets import PRESETS, replaced
+from horizon_imagination.run import needs
+from horizon_imagination.run.needs import (
+    describe_needs,
+    estimate,
+    frames_acted,
+    frames_encoded,
+    frames_stored,
+    replay_bytes,
+    snapshot_bytes,
+)
+
+PAPER, DEBUG = Config(env=EnvConfig(id="ALE/Boxing-v5")), PRESETS["debug"][1]
+
+
+@pytest.fixture(scope="module")
+def paper():
+    return costs(PAPER, 18)
+
+
+def test_disk_is_frames_times_bytes_and_three_numbers_a_parameter(paper):
+    assert frames_stored(PAPER) == 100_000
+    assert replay_bytes(PAPER) == 100_000 * (64 * 64 * 3 + 10)
+    parameters = sum(paper.parameters.values())
+    assert snapshot_bytes(PAPER, paper) == 4 * parameters * (3 * 3 + 1)
+
+
+def test_frames_are_encoded_again_after_every_change_of_the_tokenizer():
+    config = PRESETS["debug"][1]  # 60 + 20 an epoch; the world model begins in epoch 1
+    assert frames_encoded(config) == sum(60 + 20 * (epoch + 1) for epoch in range(1, 6))
+    own = config.tokenizer.learner
+    rests = replaced(config, tokenizer={"learner": replace(own, last_epoch=0)})
+    assert frames_encoded(rests) == 60 + 20 * 6
+    bursts = replaced(config, tokenizer={"learner": replace(own, rest_from=2, rest_every=3)})
+    # epoch 1 all, epoch 2 all, 3 and 4 the new ones, 5 all again
+    assert frames_encoded(bursts) == 100 + 120 + 20 + 20 + 180
+
+
+def test_the_policy_is_asked_in_the_epochs_after_the_controller_s_first():
+    assert frames_acted(DEBUG) == 20 * 3  # epochs 3, 4, 5 of 6
+    learner = replace(DEBUG.controller.learner, first_epoch=9)
+    assert frames_acted(replaced(DEBUG, controller={"learner": learner})) == 0
+
+
+def test_the_needs_are_said_for_people():
+    found = describe_needs(DEBUG, 3)
+    assert "catch: 3 actions, on " in found.text and found.text.count("estimated") == 2
+    assert found.threads == 1  # as the preset says
+
+
+def rehearsed(monkeypatch, **more):
+    steps = {"tokenizer": 1.0, "world_model": 2.0, "controller": 3.0}
+    known = Rehearsed(steps, encode=0.0, act=0.0, **more)
+    monkeypatch.setattr(needs, "rehearse", lambda config, actions, device: known)
+
+
+def test_the_time_of_a_run_is_its_steps(monkeypatch):
+    """Four steps an epoch: tokenizer from epoch 0, world model from 1, controller from 2 of 6."""
+    rehearsed(monkeypatch)
+    found = estimate(costs(DEBUG, 3), 3, torch.device("cpu"))
+    assert found.stages["tokenizer"] == 4 * 6 and found.stages["world_model"] == 4 * 5 * 2
+    assert found.seconds == 4 * (6 + 5 * 2 + 4 * 3) and not found.busy
+    own = replace(DEBUG.tokenizer.learner, rest_from=2, rest_every=3)  # epochs 0, 1, 2 and 5
+    bursts = costs(replaced(DEBUG, tokenizer={"learner": own}), 3)
+    assert estimate(bursts, 3, torch.device("cpu")).stages["tokenizer"] == 4 * 4
+
+
+def test_a_busy_machine_is_named_beside_the_time_on_a_quiet_one(monkeypatch):
+    rehearsed(monkeypatch, slowdown=2.5)
+    said = describe_needs(replaced(DEBUG, runtime={"device": "cpu"}), 3).text
+    assert "about 1 min 52 s on a quiet machine, estimated" in said
+    assert "the steps take 2.5 times as long, about 4 min 40 s" in said
+    rehearsed(monkeypatch)
+    assert "quiet" not in describe_needs(replaced(DEBUG, runtime={"device": "cpu"}), 3).text
+
+
+def test_steps_that_break_the_weights_are_left_to_the_run_to_report():
+    learner = replace(DEBUG.tokenizer.learner, learning_rate=1e30)
+    config = replaced(DEBUG, tokenizer={"learner": learner})
+    assert "catch: 3 actions, on " in describe_needs(config, 3).text
+
+
+def test_presets_and_envs_are_listed(command):
+    _, out, _ = command("presets")
+    assert all(f"{name} " in out for name in PRESETS)
+    _, out, _ = command("presets --show debug")
+    assert '"decay_horizon": 2.0' in out
+    _, out, _ = command("envs")
+    assert "catch" in out and "-0.75" in out and "Craftium/Speleo-v0" in out

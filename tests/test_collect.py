@@ -1,0 +1,82 @@
+"""Collecting: what the policy does in the world is what it would do with its own memory."""
+
+import gymnasium
+import numpy as np
+import pytest
+import torch
+from einops import rearrange
+from remembering_agent import remembering_agent
+
+from horizon_imagination.collect import Collector
+from horizon_imagination.data import Replay, Store
+from horizon_imagination.presets import PRESETS
+
+DEBUG = PRESETS["debug"][1]
+LENGTH = 4
+
+
+class Colours(gymnasium.Env):
+    """Episodes of four steps; every frame is of one random colour."""
+
+    action_space = gymnasium.spaces.Discrete(3)
+    observation_space = gymnasium.spaces.Box(0, 255, (32, 32, 3), np.uint8)
+
+    def __init__(self):
+        self.rng, self.steps = np.random.default_rng(0), 0
+
+    def frame(self):
+        return np.full((32, 32, 3), self.rng.integers(256, size=3), np.uint8)
+
+    def reset(self, *, seed=None, options=None):
+        self.steps = 0
+        return self.frame(), {}
+
+    def step(self, action):
+        self.steps += 1
+        return self.frame(), 0.0, self.steps == LENGTH, False, {}
+
+
+@pytest.fixture
+def agent():
+    return remembering_agent(DEBUG)
+
+
+def own_actions(agent, frames):
+    """What the agent does in an episode of these frames, from its beginning."""
+    agent.reset()
+    return [agent.act(rearrange(x, "c h w -> h w c"), greedy=True) for x in frames]
+
+
+def test_every_episode_begins_without_the_memory_of_the_one_before(agent, tmp_path):
+    store = Store.create(tmp_path / "store", (3, 32, 32), 3, "colours")
+    replay = Replay(store, DEBUG.replay)
+    collector = Collector(Colours(), store, replay, agent, torch.Generator().manual_seed(0))
+    seen = collector.collect(30 * LENGTH, trained=True)
+    assert len(seen.returns) == 30 and set(seen.lengths) == {LENGTH}
+    for start, end in zip(store.starts, store.ends, strict=True):
+        taken = store.action[start : end - 1].tolist()
+        assert taken == own_actions(agent, store.frames[start : end - 1])
+
+
+def test_an_episode_goes_on_from_what_the_actor_saw_before_the_break(agent, tmp_path):
+    """Between two collections the networks learn; the memory is built anew from stored frames."""
+    assert DEBUG.controller.context >= LENGTH - 1
+    store = Store.create(tmp_path / "store", (3, 32, 32), 3, "colours")
+    replay = Replay(store, DEBUG.replay)
+    collector = Collector(Colours(), store, replay, agent, torch.Generator().manual_seed(0))
+    for steps in [3] * 20:  # breaks fall on every place of an episode
+        collector.collect(steps, trained=True)
+    assert len(store.starts) == 15
+    for start, end in zip(store.starts, store.ends, strict=True):
+        taken = store.action[start : end - 1].tolist()
+        assert taken == own_actions(agent, store.frames[start : end - 1])
+
+
+def test_untrained_play_is_sampled_from_the_prior_and_asks_no_network(agent, tmp_path, monkeypatch):
+    store = Store.create(tmp_path / "store", (3, 32, 32), 3, "colours")
+    rng = torch.Generator().manual_seed(0)
+    collector = Collector(Colours(), store, Replay(store, DEBUG.replay), agent, rng)
+    monkeypatch.setattr(collector, "_decide", lambda seen: pytest.fail("the actor was asked"))
+    collector.collect(900, trained=False)
+    counts = np.bincount(store.action[: store.num_frames][np.arange(store.num_frames) % 5 != 4])
+    assert counts.min() > 240 and counts.max() < 360
