@@ -1,0 +1,70 @@
+"""`horizon export RUN`: a policy or a dream that runs without this package."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from tyro.conf import Positional
+
+from horizon_imagination.cli.parse import parse
+from horizon_imagination.errors import UsageError
+
+
+@dataclass(frozen=True, kw_only=True)
+class Arguments:
+    """Export the policy of a run as ONNX and for torch.export, with a model card and a runner.
+
+    The runner needs numpy and onnxruntime alone. With --web, export the world model instead, as one
+    page that runs it in the visitor's browser.
+    """
+
+    run: Positional[Path]
+    """Folder of a run or of one of its snapshots; catch or fog for an agent of the package."""
+    out: Path | None = None
+    """Folder to write; by default export/policy or export/web in the run."""
+    web: bool = False
+    """Write a page with the world model instead of a policy."""
+    starts: int = 16
+    """With --web: first frames of the real world from which the page begins its episodes."""
+    episodes: int = 32
+    """Episodes that agent, ONNX file and int8 file play; 0 measures nothing and leaves out int8."""
+    seed: int = 0
+    """Seed of episodes and starts."""
+    trust: bool = False
+    """Import the environment that the run's own files name as `module:Name`."""
+
+
+def main(argv: list[str]) -> int | None:
+    """Load, export, print where the files are."""
+    args = parse(Arguments, argv, prog="horizon export")
+    if args.episodes < 0:
+        raise UsageError(f"--episodes is {args.episodes}: expected 0 or more")
+    if args.starts < 1:
+        raise UsageError(f"--starts is {args.starts}: expected 1 or more")
+    from horizon_imagination.agent import Agent
+    from horizon_imagination.checkpoint import trained_for
+    from horizon_imagination.export.onnx_file import check_installed
+    from horizon_imagination.export.policy import export_policy
+    from horizon_imagination.export.web import PAGE, export_web
+    from horizon_imagination.play.library import BUNDLED, FOLDER
+    from horizon_imagination.run.evaluation import home
+    from horizon_imagination.snapshots import agent_folder
+    from horizon_imagination.wording import size
+
+    check_installed()
+    bundled = str(args.run) in BUNDLED and not args.run.exists()
+    folder = agent_folder(FOLDER / args.run if bundled else args.run)
+    place = Path("runs") / args.run if bundled else home(args.run)
+    out = args.out or place / "export" / ("web" if args.web else "policy")
+    agent, trained = Agent.load(folder, "cpu"), trained_for(folder)
+    common = {"seed": args.seed, "trained": trained, "trust": args.trust, "say": print}
+    if args.web:
+        card = export_web(agent, out, starts=args.starts, **common)
+    else:
+        card = export_policy(agent, out, episodes=args.episodes, **common)
+    for name, file in card["files"].items():
+        print(f"{out / name}: {size(file['bytes'])}")
+    if args.web:
+        print(f"open {out / PAGE} in a browser: it is complete and needs no server")
+    else:
+        print(f"the card: {out / 'card.json'}; act with {out / 'run_policy.py'}")
+    return 0
