@@ -22,7 +22,7 @@ from horizon_imagination.device import resolve_device
 from horizon_imagination.play.library import load, players
 from horizon_imagination.play.messages import png, sheet
 from horizon_imagination.play.strip import imagine_strip
-from horizon_imagination.play.worlds import ModelWorld, Networks, take_threads
+from horizon_imagination.play.worlds import ModelWorld, PlayedAgent, take_threads
 from horizon_imagination.presets import PRESETS
 from horizon_imagination.timing import most_threads
 from horizon_imagination.types import NO_ACTION
@@ -40,7 +40,7 @@ def median_milliseconds(work, repeats: int, warm_up: int) -> float:
 
 def measure(agent: Agent, repeats: int) -> dict[str, float]:
     """Milliseconds of a frame and of a strip."""
-    networks, cfg = Networks(agent), agent.config
+    networks, cfg = PlayedAgent(agent), agent.config
     frames = torch.zeros(networks.kept, 1 if cfg.env.grey else 3, cfg.env.size, cfg.env.size)
     track = networks.track(frames.to(torch.uint8), (NO_ACTION, *[0] * (networks.kept - 1)))
     world = ModelWorld(networks, seed=0)

@@ -2,6 +2,7 @@
 
 import ast
 import sys
+from collections import defaultdict
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
@@ -169,6 +170,19 @@ def test_every_public_name_says_what_it_is(path):
             # The fields of a config say what they are, under each of them.
             fields = isinstance(node, ast.ClassDef) and path.name == "config.py"
             assert fields or ast.get_docstring(node), node.name
+
+
+def test_no_two_public_classes_share_a_name():
+    """Commands have `Arguments` each; `messages` and graphs are words of a protocol or a page."""
+    homes = defaultdict(set)
+    for path in MODULES:
+        if name_of(path) in ("play/messages.py", "export/dream_graphs.py"):
+            continue
+        for node in ast.parse(path.read_text()).body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                homes[node.name].add(name_of(path))
+    homes.pop("Arguments")
+    assert {name: where for name, where in homes.items() if len(where) > 1} == {}
 
 
 @pytest.mark.parametrize("path", MODULES, ids=name_of)

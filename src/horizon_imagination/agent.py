@@ -44,7 +44,7 @@ from horizon_imagination.snapshots import (
     DESCRIPTION,
     agent_folder,
     check_hashes,
-    read_description,
+    read_agent_description,
 )
 from horizon_imagination.streams import derive_seed
 from horizon_imagination.tensor_files import check_finite, read_tensors
@@ -303,7 +303,7 @@ class Agent:
         """
         folder = agent_folder(Path(folder))
         check_hashes(folder, DESCRIPTION, WEIGHTS)
-        about, weights = read_description(folder), read_tensors(folder / WEIGHTS)
+        about, weights = read_agent_description(folder), read_tensors(folder / WEIGHTS)
         _check_given(folder, about.given_world, world_model)
         if world_model is None:
             _check_size(about.config, about.action_space, weights, folder / DESCRIPTION)

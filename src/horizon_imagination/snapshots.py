@@ -71,7 +71,7 @@ class Progress:
 
 
 @dataclass(frozen=True)
-class Score:
+class BestScore:
     """What `score.json` says of the best weights."""
 
     epoch: int
@@ -80,7 +80,7 @@ class Score:
 
 
 @dataclass(frozen=True)
-class Description:
+class AgentDescription:
     """What `agent.json` says: all that is needed to build the agent."""
 
     config: Config
@@ -183,9 +183,9 @@ def agent_folder(path: Path) -> Path:
     raise UsageError(f"{path} holds no snapshot yet; train first (horizon train --out {path})")
 
 
-def read_description(folder: Path) -> Description:
+def read_agent_description(folder: Path) -> AgentDescription:
     """The config, the action space and the view of the agent in a snapshot."""
-    return read_json(folder / DESCRIPTION, Description)
+    return read_json(folder / DESCRIPTION, AgentDescription)
 
 
 def read_state(folder: Path) -> Progress:
@@ -193,6 +193,6 @@ def read_state(folder: Path) -> Progress:
     return read_json(folder / STATE, Progress)
 
 
-def read_score(folder: Path) -> Score:
+def read_score(folder: Path) -> BestScore:
     """The score of the best weights."""
-    return read_json(folder / SCORE, Score)
+    return read_json(folder / SCORE, BestScore)

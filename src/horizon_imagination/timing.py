@@ -126,7 +126,7 @@ def most_threads() -> int:
     return min(torch.get_num_threads(), cores())
 
 
-class Trial(NamedTuple):
+class ThreadTrial(NamedTuple):
     """The number of threads that was fastest, and the seconds of a step by number of threads."""
 
     threads: int
@@ -135,14 +135,14 @@ class Trial(NamedTuple):
 
 def choose_threads(
     step: Callable[[], object], most: int, clock: Callable[[], float] = time.perf_counter
-) -> Trial:
+) -> ThreadTrial:
     """Time a step with 1, 2, 4, … up to `most` threads, in turn, and take the fastest.
 
     Where other programs use the cores, several threads wait for each other at every operation,
     and one alone is faster. Fewer threads are taken where more gain less than 5 %.
     """
     if most == 1:
-        return Trial(1, {})
+        return ThreadTrial(1, {})
     times: dict[int, list[float]] = {count: [] for count in _candidates(most)}
     before = torch.get_num_threads()
     step()
@@ -160,7 +160,7 @@ def choose_threads(
         torch.set_num_threads(before)
     seconds = {count: median(found) for count, found in times.items()}
     best = min(seconds.values())
-    return Trial(min(n for n, spent in seconds.items() if spent <= WORTH * best), seconds)
+    return ThreadTrial(min(n for n, spent in seconds.items() if spent <= WORTH * best), seconds)
 
 
 def _round(step: Callable[[], object], clock: Callable[[], float]) -> float:

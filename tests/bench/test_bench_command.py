@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from horizon_imagination.bench import document, sheets
-from horizon_imagination.bench.document import Recorder
+from horizon_imagination.bench.document import DocumentWriter
 from horizon_imagination.cli import main
 
 PARTS = ["controller", "imagination", "denoiser", "rewards", "actions", "update", "epoch"]
@@ -120,7 +120,7 @@ def test_a_damaged_document_is_named(tmp_path, capsys):
 
 
 def test_a_row_that_fails_is_noted_and_the_others_are_written(tmp_path, capsys):
-    recorder = Recorder(tmp_path, {"bench": "horizon"})
+    recorder = DocumentWriter(tmp_path, {"bench": "horizon"})
     rows = recorder.document["rows"]
 
     def too_large():

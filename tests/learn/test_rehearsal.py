@@ -11,7 +11,7 @@ from horizon_imagination.costs import costs
 from horizon_imagination.learn import rehearsal
 from horizon_imagination.learn.rehearsal import rehearse, rehearsed_by_count
 from horizon_imagination.presets import PRESETS, replaced
-from horizon_imagination.timing import Seconds, Trial
+from horizon_imagination.timing import Seconds, ThreadTrial
 
 DEBUG, CPU = PRESETS["debug"][1], torch.device("cpu")
 LEARNERS = ["tokenizer", "world_model", "controller"]
@@ -73,7 +73,7 @@ def test_on_a_quiet_machine_the_wall_time_of_the_threads_counts(monkeypatch):
 
 
 def test_threads_that_are_left_open_are_chosen_by_a_trial(monkeypatch):
-    trial = Trial(2, {1: 0.2, 2: 0.1})
+    trial = ThreadTrial(2, {1: 0.2, 2: 0.1})
     monkeypatch.setattr(rehearsal, "choose_threads", lambda step, most: trial)
     asked = fake_seconds(monkeypatch, {2: (0.06, 0.055)})
     assert rehearse(replaced(DEBUG, runtime={"threads": 0}), 3, CPU).trial is trial

@@ -6,13 +6,13 @@ from serving import Served
 from horizon_imagination.envs import make_env
 from horizon_imagination.play.game import Game
 from horizon_imagination.play.library import load, players
-from horizon_imagination.play.worlds import Networks
+from horizon_imagination.play.worlds import PlayedAgent
 
 
 @pytest.fixture(scope="session")
 def networks():
     """The agent of catch that comes with the package."""
-    return Networks(load(players(None)["catch"], "best", "cpu")[0])
+    return PlayedAgent(load(players(None)["catch"], "best", "cpu")[0])
 
 
 @pytest.fixture

@@ -12,7 +12,12 @@ from horizon_imagination.errors import UsageError
 from horizon_imagination.run.folder import rewind_metrics
 from horizon_imagination.run.read import best_score, load_run, saved_epochs, standing
 from horizon_imagination.scale.suite import read_members
-from horizon_imagination.snapshots import agent_folder, read_description, read_state, snapshots
+from horizon_imagination.snapshots import (
+    agent_folder,
+    read_agent_description,
+    read_state,
+    snapshots,
+)
 
 DAMAGE = {
     "nothing": b"",
@@ -67,7 +72,7 @@ READERS = {
     "evaluations/best.json": read_run,
     "checkpoints/epoch-000004/state.json": read_latest,
     "checkpoints/best-000004/score.json": lambda run: trained_for(agent_folder(run)),
-    "checkpoints/best-000004/agent.json": lambda run: read_description(agent_folder(run)),
+    "checkpoints/best-000004/agent.json": lambda run: read_agent_description(agent_folder(run)),
     "checkpoints/best-000004/weights.safetensors": lambda run: Agent.load(run, "cpu"),
     "replay/dataset.json": lambda run: (validate(run / "replay"), Store.open(run / "replay")),
     "suite.json": read_members,

@@ -21,7 +21,7 @@ from rich.console import Console
 from horizon_imagination.agent import Agent
 from horizon_imagination.presets import replaced
 from horizon_imagination.run.display import Display
-from horizon_imagination.run.pace import Pace, Stage
+from horizon_imagination.run.progress import Pace, Stage
 
 
 class Clock:
@@ -163,7 +163,7 @@ from pathlib import Path
 from types import SimpleNamespace as N
 from horizon_imagination.presets import PRESETS
 from horizon_imagination.run.display import OTHERS, RETURNS, Display
-from horizon_imagination.run.pace import Stage
+from horizon_imagination.run.progress import Stage
 
 late = Stage("controller", 4, lambda epoch: epoch >= 3)
 plan = [Stage("collect", 10), Stage("world_model", 5), late]

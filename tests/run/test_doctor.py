@@ -9,8 +9,8 @@ import pytest
 import horizon_imagination.play as play
 from horizon_imagination.presets import PRESETS, replaced
 from horizon_imagination.run.diagnosis import diagnose
-from horizon_imagination.run.estimated import Estimated, read_estimate, write_estimate
 from horizon_imagination.run.integrity import disk_findings
+from horizon_imagination.run.needs import Estimated, read_estimate, write_estimate
 from horizon_imagination.run.read import Run, load_run
 
 GOOD = {

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from horizon_imagination.learn import rehearsal
-from horizon_imagination.timing import Trial
+from horizon_imagination.timing import ThreadTrial
 
 LINE = "train --preset debug --runtime.threads {threads} --training.epochs {epochs} --out {out}"
 
@@ -22,7 +22,7 @@ def trials(monkeypatch):
 
     def choose(step, most):
         found.append(most)
-        return Trial(2, {1: 0.02, 2: 0.01})
+        return ThreadTrial(2, {1: 0.02, 2: 0.01})
 
     monkeypatch.setattr(rehearsal, "choose_threads", choose)
     return found

@@ -42,7 +42,7 @@ def about(device: torch.device, commit: str | None = None) -> Document:
     }
 
 
-class Recorder:
+class DocumentWriter:
     """Runs measurements one by one; prints and writes each result before the next."""
 
     def __init__(self, folder: Path, document: Document) -> None:

@@ -13,7 +13,7 @@ import torch
 
 from horizon_imagination.agent import Agent
 from horizon_imagination.bench.clock import IN_A_ROW, Memory, captured, measure_ceilings
-from horizon_imagination.bench.document import Document, Recorder
+from horizon_imagination.bench.document import Document, DocumentWriter
 from horizon_imagination.bench.plan import Plan, Point, fit_growth, sweeps, weight, weight_of_mode
 from horizon_imagination.config import Config
 from horizon_imagination.costs import Costs, Work, costs
@@ -50,7 +50,7 @@ def random_store(folder: Path, config: Config, frames: int, num_actions: int) ->
     return store
 
 
-class Setting:
+class Workbench:
     """Networks, replay, latents and random streams of a config."""
 
     def __init__(self, config: Config, store: Store, device: torch.device) -> None:
@@ -89,21 +89,21 @@ class Setting:
 Call = Callable[[], Any]
 
 
-def imagination_call(setting: Setting, learners: Learners, config: Config, batch: int) -> Call:
+def imagination_call(bench: Workbench, learners: Learners, config: Config, batch: int) -> Call:
     """All of imagination with the policy: draws, first action, every window, every action."""
-    loss = setting.loss(learners, config)
+    loss = bench.loss(learners, config)
 
     def compute(start: Start) -> tuple[torch.Tensor, torch.Tensor]:
-        with torch.no_grad(), setting.precision():
+        with torch.no_grad(), bench.precision():
             imagined = loss.imagine(start)
         return imagined.z[-1], imagined.actions[-1]
 
     return _repeatable(compute, learners.controller.sample(batch), loss, config)
 
 
-def denoiser_call(setting: Setting, learners: Learners, config: Config, batch: int) -> Call:
+def denoiser_call(bench: Workbench, learners: Learners, config: Config, batch: int) -> Call:
     """The same windows with the actions given."""
-    loss = setting.loss(learners, config)
+    loss = bench.loss(learners, config)
     start = learners.controller.sample(batch)
     noise = loss.sample_draws(start).noise
     actions = torch.zeros(noise.shape[:2], dtype=torch.long, device=noise.device)
@@ -111,7 +111,7 @@ def denoiser_call(setting: Setting, learners: Learners, config: Config, batch: i
     def compute(given: tuple[Start, torch.Tensor, torch.Tensor]) -> torch.Tensor:
         start, noise, actions = given
         context, real = start.world_model_context(config.imagination.context)
-        with setting.precision():
+        with bench.precision():
             imagined = imagine_recorded(
                 loss.world, context, actions, noise, loss.schedule, real=real, record=True
             )
@@ -120,27 +120,27 @@ def denoiser_call(setting: Setting, learners: Learners, config: Config, batch: i
     return _repeatable(compute, (start, noise, actions), loss, config)
 
 
-def rewards_call(setting: Setting, learners: Learners, config: Config, batch: int) -> Call:
+def rewards_call(bench: Workbench, learners: Learners, config: Config, batch: int) -> Call:
     """Rewards and ends of trajectories that were imagined before."""
-    loss = setting.loss(learners, config)
+    loss = bench.loss(learners, config)
     start = learners.controller.sample(batch)
     noise = loss.sample_draws(start).noise
     actions = torch.zeros(noise.shape[:2], dtype=torch.long, device=noise.device)
 
     def compute(given: tuple[Start, torch.Tensor, torch.Tensor]) -> Any:
         start, *clean_row = given
-        with setting.precision():
+        with bench.precision():
             return loss.judge(start, Imagined(*clean_row))
 
     return _repeatable(compute, (start, noise[None], actions[None]), loss, config)
 
 
-def encoding_call(setting: Setting) -> Call:
+def encoding_call(bench: Workbench) -> Call:
     """Encode every frame of the replay, as after a change of the tokenizer."""
 
     def encode() -> None:
-        setting.latents.forget()
-        setting.latents.refresh()
+        bench.latents.forget()
+        bench.latents.refresh()
 
     return encode
 
@@ -156,7 +156,7 @@ def _repeatable(
 LEARNERS = ("tokenizer", "world_model", "controller")
 
 
-def measure(plan: Plan, recorder: Recorder, device: torch.device) -> None:
+def measure(plan: Plan, recorder: DocumentWriter, device: torch.device) -> None:
     """Measure everything; results are in the recorder's document."""
     half = uses_bfloat16(plan.config.runtime, device)
     ceilings = measure_ceilings(device, torch.bfloat16 if half else torch.float32)
@@ -185,7 +185,7 @@ class Mode:
 
     plan: Plan
     mode: str
-    recorder: Recorder
+    recorder: DocumentWriter
     counted: Costs
     store: Store
     device: torch.device
@@ -194,20 +194,20 @@ class Mode:
         """Shared stages, then every schedule, then growth in the first mode."""
         plan, first = self.plan, self.plan.schedules[0]
         config = plan.at(first, self.mode)
-        setting = Setting(config, self.store, self.device)
-        learners = setting.learners(config, tokenizer=True)
-        shared = self.shared(setting, learners)
+        bench = Workbench(config, self.store, self.device)
+        learners = bench.learners(config, tokenizer=True)
+        shared = self.shared(bench, learners)
         for schedule in plan.schedules:
             if schedule != first:
                 config = plan.at(schedule, self.mode)
-                learners = setting.learners(config, tokenizer=False)
-            self.schedule(setting, learners, config, dict(shared))
+                learners = bench.learners(config, tokenizer=False)
+            self.schedule(bench, learners, config, dict(shared))
         if plan.growth and self.mode == plan.modes[0]:
             config = plan.at(first, self.mode)
-            learners = setting.learners(config, tokenizer=False)
-            self.growth(setting, learners, config)
+            learners = bench.learners(config, tokenizer=False)
+            self.growth(bench, learners, config)
 
-    def shared(self, setting: Setting, learners: Learners) -> dict[str, float]:
+    def shared(self, bench: Workbench, learners: Learners) -> dict[str, float]:
         """Milliseconds of the steps that no schedule changes, and of encoding the replay."""
         found: dict[str, float] = {}
         for learner in (learners.tokenizer, learners.world_model):
@@ -218,7 +218,7 @@ class Mode:
         scale = self.plan.replay_frames / sample
 
         def scaled() -> Document:
-            row = self._timed(encoding_call(setting), None)
+            row = self._timed(encoding_call(bench), None)
             return row | {
                 "ms": row["ms"] * scale,
                 "least_ms": row["least_ms"] * scale,
@@ -234,7 +234,7 @@ class Mode:
         return found
 
     def schedule(
-        self, setting: Setting, learners: Learners, config: Config, found: dict[str, float]
+        self, bench: Workbench, learners: Learners, config: Config, found: dict[str, float]
     ) -> None:
         """The controller's step, its parts, and the epoch that they make."""
         batch, counted = config.controller.learner.batch_size, self.counted
@@ -248,13 +248,13 @@ class Mode:
         step = learners.controller.step
         self._keep(found, self.row("controller", step, config, counted.controller(config), 2))
         for stage, (make, work) in calls.items():
-            call = make(setting, learners, config, batch)
+            call = make(bench, learners, config, batch)
             self._keep(found, self.row(stage, call, config, work, int(stage != "rewards")))
         self.difference("actions", found, config, "imagination", "denoiser")
         self.difference("update", found, config, "controller", "imagination", "rewards")
         self.epoch(found, config)
 
-    def growth(self, setting: Setting, learners: Learners, config: Config) -> None:
+    def growth(self, bench: Workbench, learners: Learners, config: Config) -> None:
         """Time imagination at every point of the sweeps, and fit the growth."""
         grown: Document = {"mode": self.mode, "points": []}
         self.recorder.document["growth"] = grown
@@ -266,7 +266,7 @@ class Mode:
                 "frame_pairs": point.batch * plan.pairs,
                 "token_pairs": point.batch * plan.pairs * self.counted.tokens**2,
             }
-            measured = partial(self._point, setting, learners, own, point, work)
+            measured = partial(self._point, bench, learners, own, point, work)
             weighed = weight(self.recorder.ceilings, self.device, work, point.budget)
             self.recorder.attempt(about, measured, grown["points"], weighed)
         along = sorted(
@@ -282,9 +282,9 @@ class Mode:
         self.recorder.write()
 
     def _point(
-        self, setting: Setting, learners: Learners, config: Config, point: Point, work: Work
+        self, bench: Workbench, learners: Learners, config: Config, point: Point, work: Work
     ) -> Document:
-        call = imagination_call(setting, learners, config, point.batch)
+        call = imagination_call(bench, learners, config, point.batch)
         return self._timed(call, config) | self._work(work)
 
     def row(

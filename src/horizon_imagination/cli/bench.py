@@ -16,7 +16,7 @@ from horizon_imagination.errors import UsageError, as_usage_error, unusable
 if TYPE_CHECKING:
     import torch
 
-    from horizon_imagination.bench.document import Recorder
+    from horizon_imagination.bench.document import DocumentWriter
     from horizon_imagination.bench.plan import Plan
 
 PAPER_SCHEDULES = ((4.0, 16), (4.0, 32), (1.0, 32))
@@ -66,7 +66,7 @@ class Arguments:
 def main(argv: list[str]) -> int | None:
     """Measure, or redraw; the last line of stdout is the whole document as JSON."""
     args = parse_with_preset(Arguments, argv, prog="horizon bench")
-    from horizon_imagination.bench.document import FILE, Recorder, read
+    from horizon_imagination.bench.document import FILE, DocumentWriter, read
     from horizon_imagination.files import output_folder
 
     if args.redraw is not None:
@@ -74,7 +74,7 @@ def main(argv: list[str]) -> int | None:
         if args.commit:
             document["commit"] = args.commit
         with unusable(args.redraw / FILE):
-            recorder = Recorder(output_folder(args.out or args.redraw), document)
+            recorder = DocumentWriter(output_folder(args.out or args.redraw), document)
             return _finish(recorder, args.append)
     plan, device = _plan(args)
     folder = output_folder(args.out or Path("runs/bench"))
@@ -133,10 +133,12 @@ def parse_schedule(text: str) -> tuple[float, int]:
         ) from None
 
 
-def _measure(args: Arguments, plan: "Plan", device: "torch.device", folder: Path) -> "Recorder":
+def _measure(
+    args: Arguments, plan: "Plan", device: "torch.device", folder: Path
+) -> "DocumentWriter":
     import torch
 
-    from horizon_imagination.bench.document import Recorder, about
+    from horizon_imagination.bench.document import DocumentWriter, about
     from horizon_imagination.bench.measure import measure
     from horizon_imagination.bench.sheets import comparable
     from horizon_imagination.presets import PRESETS
@@ -158,12 +160,12 @@ def _measure(args: Arguments, plan: "Plan", device: "torch.device", folder: Path
         "replay_frames": plan.replay_frames,
         "comparable": comparable(config, PRESETS["paper"][1]),
     }
-    recorder = Recorder(folder, document)
+    recorder = DocumentWriter(folder, document)
     measure(plan, recorder, device)
     return recorder
 
 
-def _finish(recorder: "Recorder", append_to: Path | None) -> int:
+def _finish(recorder: "DocumentWriter", append_to: Path | None) -> int:
     """Tables on stdout and in bench.md, the figure if it can be drawn, the JSON line."""
     from rich.console import Console
 

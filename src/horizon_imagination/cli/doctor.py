@@ -27,8 +27,8 @@ def main(argv: list[str]) -> int:
     """Examine a run."""
     args = parse(Arguments, argv, prog="horizon doctor")
     from horizon_imagination.run.diagnosis import diagnose
-    from horizon_imagination.run.estimated import read_estimate
     from horizon_imagination.run.integrity import inspect
+    from horizon_imagination.run.needs import read_estimate
     from horizon_imagination.run.read import load_run
 
     run = load_run(args.run, "cpu")

@@ -21,7 +21,7 @@ from horizon_imagination.files import output_folder
 
 
 @dataclass(frozen=True)
-class Source:
+class SourceFile:
     """One episode to import: n steps, and how to read its n + 1 frames one by one."""
 
     name: str
@@ -44,7 +44,7 @@ def import_npz(
 
     `bounds` are the lowest and the highest value of every entry of vectors.
     """
-    sources = [Source(path.name, *read_npz(path)) for path in _files(folder_in, {".npz"})]
+    sources = [SourceFile(path.name, *read_npz(path)) for path in _files(folder_in, {".npz"})]
     return import_episodes(sources, out, size, num_actions, env_id, bounds)
 
 
@@ -62,14 +62,14 @@ def import_videos(
         if table.stem not in stems:
             raise UsageError(f"{table} has no video of the same name; add it or remove the table")
     sources = [
-        Source(path.name, *read_table(path.with_suffix(".csv")), lambda path=path: decode(path))
+        SourceFile(path.name, *read_table(path.with_suffix(".csv")), lambda path=path: decode(path))
         for path in videos
     ]
     return import_episodes(sources, out, size, num_actions, env_id)
 
 
 def import_episodes(
-    sources: Sequence[Source],
+    sources: Sequence[SourceFile],
     out: Path | str,
     size: int | None,
     num_actions: int | None,
@@ -111,7 +111,7 @@ def _files(folder: Path | str, suffixes: set[str]) -> list[Path]:
     return files
 
 
-def _check_steps(sources: Sequence[Source]) -> None:
+def _check_steps(sources: Sequence[SourceFile]) -> None:
     for source in sources:
         if len(source.action) == 0:
             raise UsageError(f"{source.name} has no action; an episode has at least one step")
@@ -125,7 +125,7 @@ def _check_steps(sources: Sequence[Source]) -> None:
 
 
 def _action_space(
-    sources: Sequence[Source], num_actions: int | None, bounds: tuple[float, float] | None
+    sources: Sequence[SourceFile], num_actions: int | None, bounds: tuple[float, float] | None
 ) -> ActionSpace:
     """The space of all episodes; of vectors its bounds must be given, since data cannot tell."""
     shapes = {(x.action.shape[1:], np.issubdtype(x.action.dtype, np.floating)) for x in sources}
@@ -151,7 +151,7 @@ def _action_space(
         raise UsageError(f"--bounds: {error}") from None
 
 
-def _check_actions(sources: Sequence[Source], num_actions: int | None) -> int:
+def _check_actions(sources: Sequence[SourceFile], num_actions: int | None) -> int:
     for source in sources:
         if source.action.min() < 0:
             raise UsageError(f"{source.name} has a negative action; expected 0, 1, 2, ...")
@@ -170,7 +170,7 @@ def _check_actions(sources: Sequence[Source], num_actions: int | None) -> int:
 
 
 def _write(
-    source: Source,
+    source: SourceFile,
     store: Store | None,
     folder: Path,
     size: int | None,

@@ -16,7 +16,7 @@ from horizon_imagination.errors import BrokenWorldError, EnvFailure
 
 
 @dataclass(frozen=True)
-class Look:
+class EnvLook:
     """What a world is like."""
 
     env: EnvConfig
@@ -28,7 +28,7 @@ class Look:
     """How its pictures are read, for people."""
 
 
-def look(cfg: EnvConfig) -> Look:
+def look(cfg: EnvConfig) -> EnvLook:
     """Build the world; take a step where somebody else's code runs in this process.
 
     What such a world does wrong is then told before a folder is made or a step is counted.
@@ -45,13 +45,15 @@ def look(cfg: EnvConfig) -> Look:
         env.close()
 
 
-def _looked(env: gymnasium.Env, cfg: EnvConfig) -> Look:
+def _looked(env: gymnasium.Env, cfg: EnvConfig) -> EnvLook:
     channels, height, width = frame_shape(env)
     if cfg.channels == "stack":
         cfg = replace(cfg, stack_channels=channels)
     view = view_of(env)
     drawn = f"frames of {height} x {width} x {channels} bytes, as {cfg.id} draws them"
-    return Look(cfg, action_space(env), (height, width, channels), view.line() if view else drawn)
+    return EnvLook(
+        cfg, action_space(env), (height, width, channels), view.line() if view else drawn
+    )
 
 
 def _layers(env: gymnasium.Env) -> list[gymnasium.Env]:

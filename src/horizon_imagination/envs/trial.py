@@ -18,7 +18,7 @@ RAMP = " .:-=+*#%@"
 
 
 @dataclass(frozen=True)
-class Trial:
+class EnvTrial:
     """What a world did while actions were drawn at random."""
 
     action_space: ActionSpace
@@ -36,7 +36,7 @@ class Trial:
     """Whether a resumed run goes on in the middle of an episode."""
 
 
-def try_env(cfg: EnvConfig, steps: int = 50, seed: int = 0) -> Trial:
+def try_env(cfg: EnvConfig, steps: int = 50, seed: int = 0) -> EnvTrial:
     """Play at random; what the world does against Gymnasium's contract is raised."""
     env, rng = make_env(cfg, seed), np.random.default_rng(seed)
     try:
@@ -52,7 +52,7 @@ def try_env(cfg: EnvConfig, steps: int = 50, seed: int = 0) -> Trial:
         seconds, view = time.perf_counter() - begun, view_of(env)
         reading = view.line() if view else f"frames that {cfg.id} draws itself"
         bounds = (min(rewards), max(rewards))
-        return Trial(
+        return EnvTrial(
             space, frame, reading, steps, episodes, bounds, seconds, snapshot(env) is not None
         )
     finally:

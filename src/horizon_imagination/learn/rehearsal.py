@@ -23,7 +23,7 @@ from horizon_imagination.streams import Streams
 from horizon_imagination.timing import (
     CAPTURED,
     Seconds,
-    Trial,
+    ThreadTrial,
     call_seconds,
     choose_threads,
     most_threads,
@@ -47,7 +47,7 @@ class Rehearsed:
     """Acting on a new frame."""
     slowdown: float = 1.0
     """How many times slower they were while they were measured, beside other programs."""
-    trial: Trial | None = None
+    trial: ThreadTrial | None = None
     """The trial of threads, if the config leaves their number open."""
 
 
@@ -102,7 +102,7 @@ def _seconds(agent: Agent, batches: RandomBatches) -> dict[str, Seconds]:
     return found | {ENCODE: Seconds(*(x / len(block) for x in found[ENCODE]))}
 
 
-def _rehearsed(seconds: dict[str, float], slowdown: float, trial: Trial | None) -> Rehearsed:
+def _rehearsed(seconds: dict[str, float], slowdown: float, trial: ThreadTrial | None) -> Rehearsed:
     steps = {name: x for name, x in seconds.items() if name not in (ENCODE, ACT)}
     return Rehearsed(steps, seconds[ENCODE], seconds[ACT], slowdown, trial)
 

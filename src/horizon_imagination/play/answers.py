@@ -11,8 +11,8 @@ from horizon_imagination.actions import Box, Discrete
 from horizon_imagination.agent import Agent
 from horizon_imagination.play import messages as m
 from horizon_imagination.play.game import Game
-from horizon_imagination.play.library import Look, Player
-from horizon_imagination.play.strip import Strip, budgets, shares
+from horizon_imagination.play.library import Excerpt, Player
+from horizon_imagination.play.strip import LiveStrip, budgets, shares
 from horizon_imagination.types import Schedule
 
 
@@ -108,7 +108,7 @@ def frame(game: Game, milliseconds: float, recorded: int) -> Answer:
 def strips(
     wish: m.Imagine,
     schedule: Schedule,
-    made: list[Strip],
+    made: list[LiveStrip],
     context: UInt8[np.ndarray, "time height width channel"],
 ) -> Answer:
     """Strips one below the other; after the context each has a sheet of frames, then its policy."""
@@ -129,7 +129,7 @@ def strips(
     return Answer("strip", head, blobs)
 
 
-def _strip(strip: Strip) -> dict[str, Any]:
+def _strip(strip: LiveStrip) -> dict[str, Any]:
     numbers = {
         name: [round(float(x), 3) for x in getattr(strip, name)]
         for name in ("reward", "end", "value")
@@ -144,7 +144,7 @@ def _strip(strip: Strip) -> dict[str, Any]:
     }
 
 
-def look(place: m.Place, seen: Look) -> Answer:
+def look(place: m.Place, seen: Excerpt) -> Answer:
     """Frames of a stored episode, and their reconstruction."""
     numbers = {
         name: [round(x, 4) for x in getattr(seen, name)]

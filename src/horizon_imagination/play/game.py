@@ -10,7 +10,14 @@ import torch
 
 from horizon_imagination.actions import ActionSpace, Box, MultiDiscrete
 from horizon_imagination.envs.spaces import single, to_world
-from horizon_imagination.play.worlds import ModelWorld, Moment, Networks, Picture, RealWorld, Track
+from horizon_imagination.play.worlds import (
+    ModelWorld,
+    Moment,
+    Picture,
+    PlayedAgent,
+    RealWorld,
+    Track,
+)
 
 World = Literal["model", "real"]
 Shown = Literal["model", "real", "both"]
@@ -37,7 +44,7 @@ class Game:
     """The worlds of an agent, and what a player has chosen of them."""
 
     def __init__(
-        self, networks: Networks, env: gymnasium.Env | None, names: tuple[str, ...], seed: int
+        self, networks: PlayedAgent, env: gymnasium.Env | None, names: tuple[str, ...], seed: int
     ) -> None:
         self.networks, self.names = networks, names
         self.real = RealWorld(env, networks) if env is not None else None

@@ -20,7 +20,7 @@ from horizon_imagination.envs.known import reference_scores
 from horizon_imagination.envs.spaces import random_action
 from horizon_imagination.errors import UsageError
 from horizon_imagination.play.messages import Place
-from horizon_imagination.play.worlds import Networks, Picture, Track
+from horizon_imagination.play.worlds import Picture, PlayedAgent, Track
 from horizon_imagination.run.read import load_run
 from horizon_imagination.snapshots import BEST, agent_folder, snapshots
 from horizon_imagination.types import NO_ACTION
@@ -122,7 +122,7 @@ def curves(player: Player) -> dict[str, Any]:
 
 
 @dataclass(frozen=True)
-class Source:
+class EpisodeSource:
     """A dataset that can be looked at."""
 
     name: str
@@ -130,7 +130,7 @@ class Source:
 
 
 @dataclass(frozen=True)
-class Look:
+class Excerpt:
     """Some frames of a stored episode, what the tokenizer keeps of them, what is read off them."""
 
     frames: UInt8[np.ndarray, "time height width channel"]
@@ -149,8 +149,8 @@ class Look:
 class Library:
     """The stored episodes that fit an agent, by number."""
 
-    networks: Networks
-    sources: list[Source] = field(default_factory=list)
+    networks: PlayedAgent
+    sources: list[EpisodeSource] = field(default_factory=list)
 
     def add(self, name: str, folder: Path) -> None:
         """One more dataset; one of another world is left out."""
@@ -158,7 +158,7 @@ class Library:
             cfg = self.networks.agent.config.env
             shape = (cfg.frame_channels, cfg.size, cfg.size)
             if (store.frame_shape, store.action_space) == (shape, self.networks.agent.action_space):
-                self.sources.append(Source(name, folder))
+                self.sources.append(EpisodeSource(name, folder))
 
     def listing(self) -> list[dict[str, Any]]:
         """Every source and its size."""
@@ -178,7 +178,7 @@ class Library:
             for i, e in table
         ]
 
-    def look(self, place: Place) -> Look:
+    def look(self, place: Place) -> Excerpt:
         """Frames of an episode from `place.frame` on."""
         with _opened(self._source(place.source).folder) as store:
             first, last = _span(store, place)
@@ -192,7 +192,7 @@ class Library:
             actions = [a if real else none for a, real in zip(taken, led, strict=True)]
             rewards = np.where(led, store.reward[before], 0.0).tolist()
         seen = _read(self.networks, torch.from_numpy(frames))
-        return Look(
+        return Excerpt(
             frames=rearrange(frames, "t c h w -> t h w c"),
             reconstruction=seen.pop("pictures"),
             actions=actions,
@@ -212,7 +212,7 @@ class Library:
         track = self.networks.track(torch.from_numpy(frames), (before, *led))
         return track, rearrange(frames[-1], "c h w -> h w c")
 
-    def _source(self, number: int) -> Source:
+    def _source(self, number: int) -> EpisodeSource:
         if number >= len(self.sources):
             raise UsageError("there is no such dataset; reload the page")
         return self.sources[number]
@@ -264,7 +264,7 @@ def _span(store: Store, place: Place) -> tuple[int, int]:
 
 
 @torch.no_grad()
-def _read(networks: Networks, frames: UInt8[torch.Tensor, "time channel height width"]) -> dict:
+def _read(networks: PlayedAgent, frames: UInt8[torch.Tensor, "time channel height width"]) -> dict:
     """Reconstruction, reward, end and value of frames in a row."""
     agent = networks.agent
     z = rearrange(agent.encode(frames.to(agent.device)), "t c h w -> 1 t c h w")

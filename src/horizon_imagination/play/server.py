@@ -281,7 +281,7 @@ def _farewell(reason: BaseException | None) -> tuple[int, str]:
     return 1000, ""
 
 
-class Guard:
+class GateMiddleware:
     """Turns away requests that the gate refuses, and adds headers to every answer."""
 
     def __init__(self, app: ASGIApp, gate: Gate) -> None:
@@ -338,7 +338,7 @@ def application(settings: Settings, gate: Gate) -> Starlette:
             Mount("/static", StaticFiles(directory=STATIC)),
         ],
         lifespan=lifespan,
-        middleware=[Middleware(Guard, gate=gate)],
+        middleware=[Middleware(GateMiddleware, gate=gate)],
     )
     app.state.hub = hub
     return app

@@ -18,7 +18,7 @@ from horizon_imagination.engine.draws import Sampler
 from horizon_imagination.engine.dream import Start, dream
 from horizon_imagination.envs.spaces import to_world
 from horizon_imagination.imagination import Imagined, difference
-from horizon_imagination.play.worlds import Networks
+from horizon_imagination.play.worlds import PlayedAgent
 from horizon_imagination.types import Schedule, is_action
 
 SAMPLERS: tuple[Sampler, ...] = ("stable", "coupled", "naive")
@@ -28,7 +28,7 @@ CONTEXT_SHOWN = 3
 
 
 @dataclass(frozen=True)
-class Strip:
+class LiveStrip:
     """What a sampler made of the noise, row by row."""
 
     sampler: Sampler
@@ -64,8 +64,8 @@ def budgets(horizon: int) -> dict[ScheduleKind, dict[str, int]]:
 
 @torch.no_grad()
 def imagine_strip(
-    networks: Networks, start: Start, schedule: Schedule, sampler: Sampler, seed: int
-) -> Strip:
+    networks: PlayedAgent, start: Start, schedule: Schedule, sampler: Sampler, seed: int
+) -> LiveStrip:
     """Imagine what the policy does; noise and first dice depend on the seed alone."""
     agent = networks.agent
     rng = torch.Generator(agent.device).manual_seed(seed)
@@ -88,7 +88,7 @@ def imagine_strip(
     changed, late = _changes(actions, schedule)
     reward, end, value = _judged(agent, start, imagined)
     frames = agent.decode(imagined.z[:, 0]).cpu().numpy()
-    return Strip(
+    return LiveStrip(
         sampler=sampler,
         frames=rearrange(frames, "row t c h w -> row t h w c"),
         actions=actions.numpy(),

@@ -35,7 +35,7 @@ from horizon_imagination.play.library import (
 )
 from horizon_imagination.play.recording import MAX_FRAMES, Recorded, Recorder, write_film
 from horizon_imagination.play.strip import CONTEXT_SHOWN, budgets, imagine_strip
-from horizon_imagination.play.worlds import Moment, Networks, take_threads
+from horizon_imagination.play.worlds import Moment, PlayedAgent, take_threads
 from horizon_imagination.schedules import schedule_of_kind
 from horizon_imagination.timing import most_threads
 from horizon_imagination.world_model import WorldModel
@@ -132,7 +132,7 @@ class Worker(threading.Thread):
         self.stop_recording()
         self.player, asked = self.players[name], self.settings
         agent, self.snapshot = load(self.player, which, asked.device, asked.world_model)
-        self.networks = Networks(agent)
+        self.networks = PlayedAgent(agent)
         self.library = Library(self.networks)
         if self.player.replay is not None:
             self.library.add("replay of the run", self.player.replay)

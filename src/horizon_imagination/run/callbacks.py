@@ -17,7 +17,7 @@ from pathlib import Path
 from horizon_imagination.agent import Agent
 from horizon_imagination.data import Store
 from horizon_imagination.learn.batches import Batches
-from horizon_imagination.run.pace import Stage
+from horizon_imagination.run.progress import Stage
 
 
 def _ignored() -> None:

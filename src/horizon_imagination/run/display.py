@@ -12,7 +12,7 @@ from rich.text import Text
 
 from horizon_imagination.run.callbacks import Callback, RunStart
 from horizon_imagination.run.folder import METRICS
-from horizon_imagination.run.pace import Pace
+from horizon_imagination.run.progress import Pace
 from horizon_imagination.wording import clock, number, rate
 
 RETURNS = {

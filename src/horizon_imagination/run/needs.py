@@ -1,7 +1,7 @@
 """The estimate before a run: memory, disk, time, and the number of threads."""
 
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 import torch
@@ -11,13 +11,16 @@ from horizon_imagination.config import Config
 from horizon_imagination.costs import Costs, costs
 from horizon_imagination.device import resolve_device, uses_bfloat16
 from horizon_imagination.errors import UsageError
+from horizon_imagination.files import write_json
 from horizon_imagination.learn.guard import NotFiniteError
 from horizon_imagination.learn.rehearsal import rehearse, rehearsed_by_count
-from horizon_imagination.run.estimated import Estimated
-from horizon_imagination.run.pace import Stage
-from horizon_imagination.timing import Trial
+from horizon_imagination.run.progress import Stage
+from horizon_imagination.schema import read_json
+from horizon_imagination.timing import ThreadTrial
 from horizon_imagination.wording import duration, number, size
 
+ESTIMATE = "estimate.json"
+"""What was estimated before the run began, kept for comparison."""
 STEP_BYTES = 10
 """Action, reward, end and mark of a stored frame."""
 LARGE = 1e11
@@ -32,7 +35,7 @@ class Estimate:
     """Seconds of every stage on a quiet machine, the environment's own left out."""
     slowdown: float
     """How many times slower the steps were while they were measured, beside other programs."""
-    trial: Trial | None
+    trial: ThreadTrial | None
     """The trial of threads, if the config leaves their number open."""
     epoch: dict[str, float] = field(default_factory=dict)
     """Seconds of an epoch by learner."""
@@ -56,6 +59,16 @@ class Estimate:
             f"take {number(self.slowdown, 2)} times as long, about "
             f"{duration(self.slowdown * self.seconds)}"
         )
+
+
+@dataclass(frozen=True)
+class Estimated:
+    """The estimate of a run; empty for runs of earlier versions."""
+
+    epoch_seconds: dict[str, float] = field(default_factory=dict)
+    """Seconds of an epoch by learner, on a quiet machine."""
+    disk_bytes: float = 0.0
+    """Disk of the whole run, its replay included."""
 
 
 @dataclass(frozen=True)
@@ -101,9 +114,9 @@ def describe_needs(
     return Needs("\n".join(lines), threads, Estimated(found.epoch, float(total)))
 
 
-def _tried(trial: Trial) -> str:
+def _tried(trial: ThreadTrial) -> str:
     """
-    >>> _tried(Trial(1, {1: 0.0125, 2: 0.033})), _tried(Trial(1, {}))
+    >>> _tried(ThreadTrial(1, {1: 0.0125, 2: 0.033})), _tried(ThreadTrial(1, {}))
     ('1, the fastest in a short trial (a step with 1: 12.5 ms, 2: 33 ms)', '1')
     """
     if not trial.seconds:
@@ -183,3 +196,14 @@ def frames_encoded(config: Config) -> int:
             known = 0
         total, known = total + rows - known, rows
     return total
+
+
+def read_estimate(folder: Path) -> Estimated:
+    """The estimate of the run in a folder."""
+    path = folder / ESTIMATE
+    return read_json(path, Estimated, extra=True) if path.exists() else Estimated()
+
+
+def write_estimate(folder: Path, estimated: Estimated) -> None:
+    """Keep the estimate."""
+    write_json(folder / ESTIMATE, asdict(estimated))

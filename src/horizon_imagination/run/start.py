@@ -24,7 +24,6 @@ from horizon_imagination.pretrained import is_installed, load_weights
 from horizon_imagination.run.callbacks import Callback, Callbacks
 from horizon_imagination.run.disk import DiskWatch, free_bytes, room_warning
 from horizon_imagination.run.display import Display
-from horizon_imagination.run.estimated import write_estimate
 from horizon_imagination.run.folder import (
     Launch,
     abandon,
@@ -35,7 +34,7 @@ from horizon_imagination.run.folder import (
     read_config,
 )
 from horizon_imagination.run.logs import make_logs
-from horizon_imagination.run.needs import Needs, describe_needs
+from horizon_imagination.run.needs import Needs, describe_needs, write_estimate
 from horizon_imagination.run.signals import (
     RESUME,
     Paused,
