@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 PALETTE = (
     *("#0072B2", "#DE8F05", "#009E73", "#B86AA0"),
-    *("#4A9FD8", "#D55E00", "#8C6D46", "#7A7F87"),
+    *("#7A7F87", "#D55E00", "#8C6D46", "#4A9FD8"),
 )
 """Okabe and Ito's colours, which colour-blind readers tell apart; darker where a thin line of them
 would be pale on white, and all of them visible on a dark page."""

@@ -62,6 +62,15 @@ def number(value: float | None, places: int = 4) -> str:
     return f"{value:,.0f}" if abs(value) >= 999.5 else f"{value:.{places}g}"
 
 
+def signed(value: float, places: int = 3) -> str:
+    """A difference: with its sign, also a positive one.
+
+    >>> signed(2230.4), signed(-0.02214), signed(0.0)
+    ('+2,230', '-0.0221', '0')
+    """
+    return ("+" if value > 0 else "") + number(value, places)
+
+
 def digits(value: float | None) -> str:
     """Three significant digits with their zeros, so that a column of them is as precise.
 

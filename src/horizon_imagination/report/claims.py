@@ -16,6 +16,7 @@ from horizon_imagination.metrics.statistics import (
     mean,
 )
 from horizon_imagination.report.suite import SuiteResults
+from horizon_imagination.wording import signed
 
 CHOP, BOXING, GOPHER = "Craftium/ChopTree-v0", "ALE/Boxing-v5", "ALE/Gopher-v5"
 
@@ -104,11 +105,11 @@ def told(comparison: Comparison) -> str:
     low, high = min(comparison.steps), max(comparison.steps)
     steps = f"{low:,}" if low == high else f"{low:,} to {high:,}"
     enough = comparison.runs >= FEWEST
-    difference = f" (95 %: {d.low:+.3g} to {d.high:+.3g})" if enough else ""
+    difference = f" (95 %: {signed(d.low)} to {signed(d.high)})" if enough else ""
     improvement = f" ({p.low:.2f} to {p.high:.2f})" if enough else ""
     return (
         f"{comparison.a} over {comparison.b} on {worlds} at {steps} steps: "
-        f"{d.estimate:+.3g} {comparison.unit}{difference}, "
+        f"{signed(d.estimate)} {comparison.unit}{difference}, "
         f"probability of improvement {p.estimate:.2f}{improvement}"
     )
 

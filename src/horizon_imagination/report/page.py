@@ -45,6 +45,9 @@ vertical-align:top}th{color:var(--soft);font-weight:600;font-size:.84rem}
 td.n,th.n{text-align:right;font-variant-numeric:tabular-nums;white-space:nowrap}
 th.n{white-space:normal}td.list{white-space:normal;min-width:11rem}
 td:first-child{white-space:nowrap}.words td{white-space:normal;min-width:8rem}
+@media(max-width:640px){.words tr{display:block;padding:.3rem 0;border-bottom:1px solid var(--line)}
+.words tr:has(th){display:none}.words td{display:block;border:0;padding:.1rem 0}
+.words td:first-child{font-weight:600}}
 code{font:.86em ui-monospace,SFMono-Regular,Menlo,Consolas,monospace}
 details{margin:.5rem 0}summary{cursor:pointer;color:var(--accent)}
 .bar{display:inline-block;height:.75em;border-radius:3px;background:var(--accent);opacity:.75}
