@@ -167,7 +167,7 @@ def _slots(args: Arguments, runs: int) -> tuple[int, int]:
     import torch
 
     from horizon_imagination.scale.distributed import check_gpus
-    from horizon_imagination.scale.local import cores
+    from horizon_imagination.timing import cores
 
     check_gpus(args.gpus or 0)
     gpus = torch.cuda.device_count() if args.gpus is None else args.gpus
@@ -175,7 +175,7 @@ def _slots(args: Arguments, runs: int) -> tuple[int, int]:
 
 
 def _threads(args: Arguments, slots: int) -> int:
-    from horizon_imagination.scale.local import cores
+    from horizon_imagination.timing import cores
 
     return args.threads or max(1, cores() // slots)
 

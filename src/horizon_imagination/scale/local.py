@@ -10,11 +10,6 @@ from pathlib import Path
 THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 
 
-def cores() -> int:
-    """CPU cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
 def command(folder: Path) -> list[str]:
     """The command line of a run whose folder is prepared; the same one begins and resumes it.
 

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from horizon_imagination.errors import UsageError
-from horizon_imagination.scale.local import Process, command, cores, thread_limits
+from horizon_imagination.scale.local import Process, command, thread_limits
+from horizon_imagination.timing import cores
 
 REACHABLE = 5.0
 """Seconds in which a cluster must answer."""
