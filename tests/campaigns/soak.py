@@ -20,6 +20,8 @@ WARM = 0.3
 """The part of the time in which caches still fill."""
 GROWTH = 0.15
 """The growth of memory after it that is still no leak."""
+START = 600.0
+"""Seconds at most until the first epoch is over; a busy machine takes long."""
 
 
 def size_of(folder: Path) -> tuple[int, int]:
@@ -58,14 +60,19 @@ def soak(seconds: float, folder: Path, seed: int) -> list[dict[str, float]]:
     words += ["--training.epochs", "1000000", "--seed", str(seed), "--out", str(folder)]
     words += ["--training.snapshot-every", "5", "--training.strips-every", "0"]
     log = open(folder.with_suffix(".log"), "wb")  # noqa: SIM115
-    begun = time.monotonic()
     child = subprocess.Popen(
         words, stdout=log, stderr=log, env=os.environ | {"OMP_NUM_THREADS": "1"}
     )
     process, samples = psutil.Process(child.pid), []
+    until = time.monotonic() + START
+    while not (folder / "metrics.jsonl").exists() and time.monotonic() < until:
+        if child.poll() is not None:
+            break
+        time.sleep(0.2)
+    begun = time.monotonic()  # what is watched is training, not how long the start takes
     while time.monotonic() - begun < seconds and child.poll() is None:
         time.sleep(max(EVERY, seconds / 500))
-        if (folder / "metrics.jsonl").exists() and child.poll() is None:
+        if child.poll() is None:
             samples.append(look(process, folder, begun))
     status = child.poll()
     child.send_signal(signal.SIGTERM)
