@@ -20,16 +20,11 @@ from typing import Any
 import torch
 from einops import rearrange
 
+from horizon_imagination.actions import Discrete
 from horizon_imagination.agent import Agent
 from horizon_imagination.envs import make_env
 from horizon_imagination.errors import UsageError
-from horizon_imagination.export.card import (
-    about,
-    check_discrete,
-    files_of,
-    names_of_actions,
-    write_card,
-)
+from horizon_imagination.export.card import about, files_of, names_of_actions, write_card
 from horizon_imagination.export.dream_graphs import dream_graphs, play_context, window
 from horizon_imagination.export.onnx_file import check_installed, traced, write_onnx
 from horizon_imagination.files import output_folder, write_text
@@ -84,7 +79,8 @@ def export_web(
     The page begins its episodes where the real world began `starts` of them.
     """
     check_installed()
-    check_discrete(agent)
+    if not isinstance(agent.action_space, Discrete):
+        raise UsageError(f"{agent.action_space.words()}: a page takes discrete actions")
     output_folder(folder)
     latents = first_latents(agent, starts, seed, trust=trust)
     graphs = graph_files(agent)
