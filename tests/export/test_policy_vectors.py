@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 import torch
 from einops import rearrange
+from vector_worlds import WORLDS
 
-from horizon_imagination.actions import Box, MultiDiscrete
+from horizon_imagination.actions import Box
 from horizon_imagination.agent import Agent
 from horizon_imagination.envs.spaces import to_world
 from horizon_imagination.evaluate import Protocol, chosen_action, evaluate
@@ -21,7 +22,6 @@ from horizon_imagination.presets import DEBUG, replaced
 from horizon_imagination.stable_actions import Dice
 
 STEPS = 40
-WORLDS = {"Valves": Box((-2.0, 0.5), (2.0, 30.0)), "Lamp": MultiDiscrete((3, 2))}
 pytestmark = pytest.mark.slow
 
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 from chromium import Page
 from pages import BROWSER, PICTURES, STEP, check_same_as_torch, complaints, opened
-from test_policy_vectors import WORLDS
+from vector_worlds import WORLDS
 
 from horizon_imagination.agent import Agent
 from horizon_imagination.export.web import export_web

@@ -4,6 +4,11 @@ import gymnasium
 import numpy as np
 from gymnasium import spaces
 
+from horizon_imagination.actions import Box, MultiDiscrete
+
+WORLDS = {"Valves": Box((-2.0, 0.5), (2.0, 30.0)), "Lamp": MultiDiscrete((3, 2))}
+"""The action spaces of the worlds below, as an agent has them."""
+
 
 class Lamp(gymnasium.Env):
     """A step pays 1 for the colour that the frame shows, and 1 more for switching it on."""
