@@ -4,8 +4,8 @@ python benchmarks/export.py                          # the agent of catch, and t
 python benchmarks/export.py --agents catch demo      # agents of the package, presets (untrained)
 python benchmarks/export.py --page                   # frames a second of the page, in Chromium
 
-A step takes one frame as bytes and the recurrent state, and returns probabilities and the next
-state, on one thread. A frame of the page is two denoising steps, a decoding, and a reading by
+A step takes one frame as bytes and the recurrent state, and returns the policy and the next state,
+on one thread. A frame of the page is two denoising steps, a decoding, and a reading by
 actor, critic and reward model. Medians after a warm-up; the 95th percentile beside them.
 """
 
@@ -62,7 +62,7 @@ def measure(agent: Agent, repeats: int) -> dict[str, dict[str, float]]:
     return found
 
 
-def page(name: str) -> dict[str, float]:
+def page(name: str) -> dict[str, float | str]:
     """Size, time to load and frames a second of the page of an agent that comes along."""
     sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
     from chromium import Page
@@ -75,10 +75,13 @@ def page(name: str) -> dict[str, float]:
             browser.open((folder / PAGE).as_uri())
             browser.wait("globalThis.horizon", 120)
             seconds = time.perf_counter() - begun
-            rates = browser.get("horizon.framesASecond()")
+            rates, label = (
+                browser.get("horizon.framesASecond()"),
+                browser.get("horizon.model.label"),
+            )
         size = (folder / PAGE).stat().st_size
     found = {f"frames_a_second_{name}": round(rate, 1) for name, rate in rates.items()}
-    return {"megabytes": size / 1e6, "loads_s": round(seconds, 1)} | found
+    return {"megabytes": size / 1e6, "loads_s": round(seconds, 1), "runs_on": label} | found
 
 
 def main() -> None:

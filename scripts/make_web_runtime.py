@@ -1,10 +1,12 @@
-"""Make the copy of ONNX Runtime for browsers that comes with the package.
+"""Make the copies of ONNX Runtime for browsers that come with the package.
 
 npm pack onnxruntime-web@1.30.0                            # from the registry npm is set up with
 python scripts/make_web_runtime.py onnxruntime-web-1.30.0.tgz
 
-Of its many builds the one for WebAssembly alone is kept: a script and a module, and the licence of
-the Python package onnxruntime, which is the same.
+Of its many builds two are kept: the one for WebAssembly alone, and the smallest one that has
+WebGPU, which needs JavaScript Promise Integration (WebAssembly.Suspending). Each is a script and a
+module, with the licence of the Python package onnxruntime, which is the same, and that of Dawn,
+whose binding the second one has.
 """
 
 import argparse
@@ -17,18 +19,41 @@ from pathlib import Path
 
 SHA256 = "d2228df7e4616bc3348bf504ee888f3bec43789a273f0a63f3e68d203ce3bf71"
 """Of the archive of version 1.30.0."""
+STATIC = Path("src/horizon_imagination/export/static")
 KEPT = {
-    "ort.mjs": "package/dist/ort.wasm.bundle.min.mjs",
-    "ort.wasm": "package/dist/ort-wasm-simd-threaded.wasm",
+    "onnxruntime-web.tar.xz": ("ort.wasm.bundle.min.mjs", "ort-wasm-simd-threaded.wasm"),
+    "onnxruntime-webgpu.tar.xz": ("ort.jspi.bundle.min.mjs", "ort-wasm-simd-threaded.jspi.wasm"),
 }
-TARGET = Path("src/horizon_imagination/export/static/onnxruntime-web.tar.xz")
+"""Script and module of each build, by the file that it becomes."""
 
 
-def licence() -> bytes:
-    """The licence of ONNX Runtime."""
+def notice(name: str) -> str:
+    """A text that comes with the Python package onnxruntime."""
     files = importlib.metadata.files("onnxruntime") or []
-    path = next(file for file in files if file.name == "LICENSE")
-    return Path(str(path.locate())).read_bytes()
+    path = next(file for file in files if file.name == name)
+    return Path(str(path.locate())).read_text()
+
+
+def licence(target: str) -> str:
+    """The licence of ONNX Runtime; with WebGPU, that of Dawn too."""
+    text = notice("LICENSE")
+    if target == "onnxruntime-webgpu.tar.xz":
+        others = notice("ThirdPartyNotices.txt").split("_____")
+        text += "\n" + next(part.strip() for part in others if part.strip().startswith("dawn"))
+    return text
+
+
+def write(target: str, parts: dict[str, bytes]) -> None:
+    """Write an archive that depends on its contents alone."""
+    plain = io.BytesIO()
+    with tarfile.open(fileobj=plain, mode="w") as archive:
+        for name, content in parts.items():
+            entry = tarfile.TarInfo(name)
+            entry.size = len(content)
+            archive.addfile(entry, io.BytesIO(content))
+    packed = lzma.compress(plain.getvalue(), preset=9 | lzma.PRESET_EXTREME)
+    (STATIC / target).write_bytes(packed)
+    print(f"{STATIC / target}: {len(packed) / 1e6:.1f} MB")
 
 
 def main() -> None:
@@ -40,15 +65,10 @@ def main() -> None:
     if digest != SHA256:
         raise SystemExit(f"{archive} has sha256 {digest}, expected {SHA256}")
     with tarfile.open(archive) as source:
-        parts = {name: source.extractfile(member).read() for name, member in KEPT.items()}  # type: ignore[union-attr]
-    plain = io.BytesIO()
-    with tarfile.open(fileobj=plain, mode="w") as target:
-        for name, content in {**parts, "LICENSE": licence()}.items():
-            entry = tarfile.TarInfo(name)
-            entry.size = len(content)
-            target.addfile(entry, io.BytesIO(content))
-    TARGET.write_bytes(lzma.compress(plain.getvalue(), preset=9 | lzma.PRESET_EXTREME))
-    print(f"{TARGET}: {TARGET.stat().st_size / 1e6:.1f} MB")
+        for target, names in KEPT.items():
+            content = [source.extractfile(f"package/dist/{name}").read() for name in names]  # type: ignore[union-attr]
+            named = dict(zip(("ort.mjs", "ort.wasm"), content, strict=True))
+            write(target, named | {"LICENSE": licence(target).encode()})
 
 
 if __name__ == "__main__":

@@ -156,14 +156,3 @@ def test_a_world_that_cannot_be_built_costs_the_names_of_its_actions_alone(agent
     unknown = replace(agent.config, env=replace(agent.config.env, id="no-such-world"))
     assert isinstance(unknown.env, EnvConfig)
     assert names_of_actions(Agent(unknown, 3, torch.device("cpu")), trust=False) == ("0", "1", "2")
-
-
-def test_an_agent_whose_actions_are_vectors_is_refused_in_one_line(agent, tmp_path):
-    from horizon_imagination.actions import Box
-    from horizon_imagination.agent import Agent
-    from horizon_imagination.errors import UsageError
-    from horizon_imagination.export.policy import export_policy
-
-    vectors = Agent(agent.config, Box((-1.0,), (1.0,)), torch.device("cpu"))
-    with pytest.raises(UsageError, match="discrete actions"):
-        export_policy(vectors, tmp_path)

@@ -23,6 +23,8 @@ class Arguments:
     """Folder to write; by default export/policy or export/web in the run."""
     web: bool = False
     """Write a page with the world model instead of a policy."""
+    webgpu: bool = True
+    """With --web: the page can also run on WebGPU; without, it is 5.6 MB smaller."""
     starts: int = 16
     """With --web: first frames of the real world from which the page begins its episodes."""
     episodes: int = 32
@@ -58,7 +60,7 @@ def main(argv: list[str]) -> int | None:
     agent, trained = Agent.load(folder, "cpu"), trained_for(folder)
     common = {"seed": args.seed, "trained": trained, "trust": args.trust, "say": print}
     if args.web:
-        card = export_web(agent, out, starts=args.starts, **common)
+        card = export_web(agent, out, starts=args.starts, webgpu=args.webgpu, **common)
     else:
         card = export_policy(agent, out, episodes=args.episodes, **common)
     for name, file in card["files"].items():

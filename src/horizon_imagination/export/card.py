@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+from horizon_imagination.action_json import space_to_json
 from horizon_imagination.actions import Discrete
 from horizon_imagination.agent import Agent
 from horizon_imagination.envs import make_env
@@ -17,22 +18,15 @@ from horizon_imagination.wording import number, size
 CARD = "card.json"
 
 
-def check_discrete(agent: Agent) -> None:
-    """Refuse an agent whose actions are no numbers."""
-    space = agent.action_space
-    if not isinstance(space, Discrete):
-        raise UsageError(
-            f"{agent.config.env.id} has {space.words()}: export takes agents with discrete actions"
-        )
-
-
 def names_of_actions(agent: Agent, *, trust: bool) -> tuple[str, ...]:
-    """What the world calls its actions; their numbers where it cannot be built here."""
+    """What the world calls its actions, or the entries of one; numbers where it is not here."""
+    space = agent.action_space
+    count = space.n if isinstance(space, Discrete) else space.shape[0]
     cfg = agent.config.env.trusted() if trust else agent.config.env
     try:
         env = make_env(cfg, 0)
     except (UsageError, ImportError):
-        return tuple(map(str, range(agent.num_actions)))
+        return tuple(map(str, range(count)))
     try:
         return action_names(env, cfg.id)
     finally:
@@ -40,11 +34,13 @@ def names_of_actions(agent: Agent, *, trust: bool) -> tuple[str, ...]:
 
 
 def about(agent: Agent, actions: tuple[str, ...], trained: dict[str, int]) -> dict[str, Any]:
-    """What a card says of any exported agent."""
+    """What a card says of any exported agent; `action_space` where actions are vectors."""
     cfg = agent.config.env
+    space = space_to_json(agent.action_space).get("actions")
     return {
         "world": cfg.id,
         "actions": list(actions),
+        **({"action_space": space} if space else {}),
         "frame": [cfg.size, cfg.size, cfg.frame_channels],
         "view": None if agent.view is None else agent.view.line(),
         "trained": trained,
@@ -71,7 +67,7 @@ def _page(card: dict[str, Any], title: str, usage: str) -> list[str]:
     lines = [f"# {title}", "", usage, "", "| | |", "|---|---|"]
     lines += [
         f"| world | `{card['world']}` |",
-        f"| actions | {', '.join(card['actions'])} |",
+        f"| actions | {', '.join(_actions(card))} |",
         f"| frame | {' x '.join(map(str, card['frame']))}, uint8 |",
     ]
     if card["view"]:
@@ -96,6 +92,19 @@ def _page(card: dict[str, Any], title: str, usage: str) -> list[str]:
         lines += ["", "How the returns were measured:", ""]
         lines += [f"- {line}" for line in card["protocol"]]
     return lines
+
+
+def _actions(card: dict[str, Any]) -> list[str]:
+    """The names of the actions, or those of the entries of one with their bounds."""
+    names, space = card["actions"], card.get("action_space")
+    if space is None:
+        return names
+    if space["kind"] == "box":
+        bounds = zip(space["low"], space["high"], strict=True)
+        ranges = [f"{low:g} to {high:g}" for low, high in bounds]
+    else:
+        ranges = [f"0 to {n - 1}" for n in space["factors"]]
+    return [f"{name} ({span})" for name, span in zip(names, ranges, strict=True)]
 
 
 def _score(score: dict[str, Any]) -> str:

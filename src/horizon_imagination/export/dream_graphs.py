@@ -7,15 +7,16 @@ import copy
 
 import torch
 from einops import rearrange
-from jaxtyping import Float, Int, UInt8
+from jaxtyping import Float, UInt8
 from torch import Tensor, nn
 
+from horizon_imagination.actions import Box
 from horizon_imagination.agent import Agent
 from horizon_imagination.export.onnx_file import Graph
 from horizon_imagination.metrics.image_quality import in_colour
 from horizon_imagination.models.recurrent import RecurrentNetwork, RecurrentState
 from horizon_imagination.models.tokenizer import to_frames
-from horizon_imagination.types import Latents, Times
+from horizon_imagination.types import Actions, Latents, Times
 
 State = Float[Tensor, "1 hidden"]
 Scalar = Float[Tensor, "1"]
@@ -28,9 +29,9 @@ class Denoise(nn.Module):
         super().__init__()
         self.denoiser = copy.deepcopy(agent.imagination_denoiser)
 
-    def forward(self, z: Latents, tau: Times, actions: Int[Tensor, "batch time"]) -> Latents:
-        """Velocities; `actions` lead to their frames, -1 where there is none."""
-        return self.denoiser(z, tau, actions.long())
+    def forward(self, z: Latents, tau: Times, actions: Actions) -> Latents:
+        """Velocities; `actions` lead to their frames, -1 where there is none, -2 in a box."""
+        return self.denoiser(z, tau, actions if actions.is_floating_point() else actions.long())
 
 
 class Decode(nn.Module):
@@ -59,10 +60,10 @@ class Act(nn.Module):
 
     def forward(
         self, z: Float[Tensor, "1 channel height width"], tau: Scalar, h: State, c: State
-    ) -> tuple[Float[Tensor, "1 action"], State, State]:
-        """Probabilities of the actions, and the state."""
+    ) -> tuple[Float[Tensor, "1 output"], State, State]:
+        """Probabilities of the actions, or means and deviations, and the state."""
         out, state = _step(self.actor, z, tau, RecurrentState(h, c))
-        return out.softmax(-1), state.h, state.c
+        return self.actor.action_space.policy(out), state.h, state.c
 
 
 class Judge(nn.Module):
@@ -125,11 +126,12 @@ def dream_graphs(agent: Agent) -> dict[str, Graph]:
     actor, reward, critic = (
         torch.zeros(1, network.lstm.hidden) for network in (agent.actor, agent.reward, agent.critic)
     )
-    frames = window(agent)
+    frames, space = window(agent), agent.action_space
+    kind = torch.float32 if isinstance(space, Box) else torch.int32
     noisy = (
         torch.zeros(1, frames, *shape),
         torch.full((1, frames), 0.5),
-        torch.zeros(1, frames, dtype=torch.int32),
+        torch.zeros(1, frames, *space.shape, dtype=kind),
     )
     judged = (z, reward, reward.clone(), critic, critic.clone())
     states = ("h_reward", "c_reward", "h_critic", "c_critic")
@@ -141,7 +143,7 @@ def dream_graphs(agent: Agent) -> dict[str, Graph]:
             Act(agent),
             (z, one, actor, actor.clone()),
             ("z", "tau", "h", "c"),
-            ("probs", "next_h", "next_c"),
+            ("policy", "next_h", "next_c"),
             {},
         ),
         "judge": Graph(Judge(agent), judged, ("z", *states), ("numbers", *after), {}),

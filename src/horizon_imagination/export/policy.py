@@ -9,16 +9,11 @@ from typing import Any
 import numpy as np
 from torch import nn
 
+from horizon_imagination.actions import ActionSpace, Box, Discrete, MultiDiscrete
 from horizon_imagination.agent import Agent
 from horizon_imagination.errors import Failure
 from horizon_imagination.evaluate import Protocol
-from horizon_imagination.export.card import (
-    about,
-    check_discrete,
-    files_of,
-    names_of_actions,
-    write_card,
-)
+from horizon_imagination.export.card import about, files_of, names_of_actions, write_card
 from horizon_imagination.export.onnx_file import (
     Graph,
     check_installed,
@@ -34,7 +29,7 @@ from horizon_imagination.wording import number, size
 ONNX, PROGRAM, INT8, RUNNER = "policy.onnx", "policy.pt2", "policy-int8.onnx", "run_policy.py"
 SOURCE = Path(__file__).parent / "static" / RUNNER
 AGREEMENT = 1e-4
-"""Largest difference of a probability or a state between torch and the ONNX file."""
+"""Largest difference of a number of the policy or a state between torch and the ONNX file."""
 USAGE = """\
 A policy with its encoder, preprocessing and recurrent state, exported by `horizon export`.
 
@@ -47,7 +42,16 @@ action = policy.act(frame)  # a uint8 frame; policy.reset() begins another episo
 
 One step of `policy.onnx` and of `policy.pt2` (`torch.export.load(path).module()`) takes `frames`
 (batch, height, width, channel; uint8), `h` and `c` (batch, hidden; zeros at the start of an
-episode), and returns `probs`, `logits`, `next_h` and `next_c`."""
+episode), and returns {outputs}, `next_h` and `next_c`.{notes}"""
+NOTES = {
+    Discrete: "",
+    MultiDiscrete: """ Probabilities
+and logits of all entries of an action stand side by side, entry after entry.""",
+    Box: """
+
+An action is `tanh(means + noise * deviations)`, scaled from [-1, 1] to the bounds of the actions;
+the noise is standard normal, and none for the greedy action.""",
+}
 
 
 def export_policy(
@@ -66,7 +70,6 @@ def export_policy(
     there is no int8 file.
     """
     check_installed()
-    check_discrete(agent)
     output_folder(folder)
     graph = policy_graph(agent)
     program = traced(graph)
@@ -87,8 +90,14 @@ def export_policy(
         "notes": notes,
         "files": files_of(folder, names),
     }
-    write_card(folder, card, f"A policy for {env.id}", USAGE)
+    write_card(folder, card, f"A policy for {env.id}", _usage(agent.action_space, graph))
     return card
+
+
+def _usage(space: ActionSpace, graph: Graph) -> str:
+    """How the files are used, and what a step returns."""
+    said = ", ".join(f"`{name}`" for name in graph.outputs[:2])
+    return USAGE.format(outputs=said, notes=NOTES[type(space)])
 
 
 def _check_agreement(graph: Graph, path: Path) -> None:

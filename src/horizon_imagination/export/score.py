@@ -9,28 +9,34 @@ import torch
 from jaxtyping import Float, Float32, UInt8
 from torch import nn
 
+from horizon_imagination.actions import Box
 from horizon_imagination.envs import make_env
-from horizon_imagination.evaluate import Protocol, sampled_action
+from horizon_imagination.envs.spaces import action_space
+from horizon_imagination.evaluate import Protocol, chosen_action
 from horizon_imagination.export.onnx_file import session
+from horizon_imagination.export.policy_graph import GAUSSIAN, PolicyStep
 from horizon_imagination.metrics.statistics import bootstrap_interval, mean
 from horizon_imagination.streams import derive_seed
 
 Frames = UInt8[np.ndarray, "batch height width channel"]
 State = Float32[np.ndarray, "batch hidden"]
-StepFn = Callable[[Frames, State, State], tuple[Float[np.ndarray, "batch action"], State, State]]
-"""(frames, h, c) -> (probabilities, next h, next c)."""
+StepFn = Callable[[Frames, State, State], tuple[Float[np.ndarray, "batch output"], State, State]]
+"""(frames, h, c) -> (policy, next h, next c); the policy is probabilities, or means and deviations.
+"""
 TOLERANCE = 2.0
 """Standard errors by which the mean return of a smaller policy may lie below that of the policy."""
 
 
 def torch_step(module: nn.Module) -> StepFn:
     """The step as torch computes it."""
+    assert isinstance(module, PolicyStep)
+    gaussian = isinstance(module.actor.action_space, Box)
 
     @torch.no_grad()
     def step(frames: Frames, h: State, c: State):
         given = (torch.from_numpy(np.ascontiguousarray(x)) for x in (frames, h, c))
-        probs, _, h, c = (x.numpy() for x in module(*given))
-        return probs, h, c
+        *said, h, c = (x.numpy() for x in module(*given))
+        return np.concatenate(said, -1) if gaussian else said[0], h, c
 
     return step
 
@@ -38,10 +44,11 @@ def torch_step(module: nn.Module) -> StepFn:
 def onnx_step(path: Path) -> StepFn:
     """The step of an exported file, on one thread."""
     runs = session(path)
+    gaussian = runs.get_outputs()[1].name == GAUSSIAN[1]
 
     def step(frames: Frames, h: State, c: State):
-        probs, _, h, c = runs.run(None, {"frames": frames, "h": h, "c": c})
-        return probs, h, c
+        *said, h, c = runs.run(None, {"frames": frames, "h": h, "c": c})
+        return np.concatenate(said, -1) if gaussian else said[0], h, c
 
     return step
 
@@ -85,12 +92,11 @@ def play(
             frame, total, ended = env.reset(seed=seed)[0], 0.0, False
             h, c = (np.zeros((1, hidden), np.float32) for _ in range(2))
             while not ended:
-                probs, h, c = step(frame[None], h, c)
-                policy = probs[0].astype(np.float64)
-                action = (
-                    policy.argmax() if protocol.greedy else sampled_action(policy, dice.random())
+                policy, h, c = step(frame[None], h, c)
+                action = chosen_action(
+                    action_space(env), policy[0].astype(np.float64), dice, protocol.greedy
                 )
-                frame, reward, terminated, truncated, _ = env.step(int(action))
+                frame, reward, terminated, truncated, _ = env.step(action)
                 total, steps, ended = total + float(reward), steps + 1, terminated or truncated
         finally:
             env.close()

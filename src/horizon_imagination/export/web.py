@@ -20,16 +20,11 @@ from typing import Any
 import torch
 from einops import rearrange
 
+from horizon_imagination.action_json import space_to_json
 from horizon_imagination.agent import Agent
 from horizon_imagination.envs import make_env
 from horizon_imagination.errors import UsageError
-from horizon_imagination.export.card import (
-    about,
-    check_discrete,
-    files_of,
-    names_of_actions,
-    write_card,
-)
+from horizon_imagination.export.card import about, files_of, names_of_actions, write_card
 from horizon_imagination.export.dream_graphs import dream_graphs, play_context, window
 from horizon_imagination.export.onnx_file import check_installed, traced, write_onnx
 from horizon_imagination.files import output_folder, write_text
@@ -40,7 +35,8 @@ STATIC = Path(__file__).parent / "static"
 SHARED = Path(__file__).parent.parent / "play" / "static"
 MODULES = (
     *(SHARED / name for name in ("page.js", "keys.js", "draw.js")),
-    *(STATIC / name for name in ("imagination.js", "model.js", "dream.js", "main.js")),
+    *(STATIC / f"{name}.js" for name in ("imagination", "actions", "backend", "model", "dream")),
+    *(STATIC / f"{name}.js" for name in ("controls", "main")),
 )
 """The page's code, in the order in which one module needs the other."""
 PAGE = "index.html"
@@ -61,9 +57,9 @@ class Runtime:
 
 
 @cache
-def runtime() -> Runtime:
-    """The one that comes with the package; made by scripts/make_web_runtime.py."""
-    with tarfile.open(STATIC / "onnxruntime-web.tar.xz", "r:xz") as archive:
+def runtime(build: str = "web") -> Runtime:
+    """One that comes with the package, `web` or `webgpu`; made by scripts/make_web_runtime.py."""
+    with tarfile.open(STATIC / f"onnxruntime-{build}.tar.xz", "r:xz") as archive:
         parts = {entry.name: archive.extractfile(entry) for entry in archive if entry.isfile()}
         content = {name: file.read() for name, file in parts.items() if file}
     return Runtime(content["ort.mjs"], content["ort.wasm"], content["LICENSE"].decode())
@@ -77,14 +73,15 @@ def export_web(
     seed: int = 0,
     trained: dict[str, int] | None = None,
     trust: bool = False,
+    webgpu: bool = True,
     say: Callable[[str], None] = lambda line: None,
 ) -> dict[str, Any]:
     """Export the world model of an agent that is on the CPU as one page; returns the card.
 
-    The page begins its episodes where the real world began `starts` of them.
+    The page begins its episodes where the real world began `starts` of them. Without `webgpu` it is
+    smaller and runs on WebAssembly alone.
     """
     check_installed()
-    check_discrete(agent)
     output_folder(folder)
     latents = first_latents(agent, starts, seed, trust=trust)
     graphs = graph_files(agent)
@@ -94,10 +91,12 @@ def export_web(
             f"the networks have {size(weight)}, a page holds at most {size(LARGEST)}: "
             "export a smaller agent"
         )
-    say(f"networks: {size(weight)}, ONNX Runtime: {size(len(runtime().wasm))}, before compression")
+    runtimes = {"": runtime(), **({"-webgpu": runtime("webgpu")} if webgpu else {})}
+    binary = sum(len(one.wasm) for one in runtimes.values())
+    say(f"networks: {size(weight)}, ONNX Runtime: {size(binary)}, before compression")
     names = names_of_actions(agent, trust=trust)
     card = about(agent, names, trained or {})
-    write_text(folder / PAGE, page(card, facts(agent, names, latents), graphs))
+    write_text(folder / PAGE, page(card, facts(agent, names, latents), graphs, runtimes))
     card |= {"scores": {}, "protocol": [], "notes": {}, "files": files_of(folder, (PAGE,))}
     write_card(folder, card, f"A dream of {card['world']}", USAGE)
     return card
@@ -131,6 +130,7 @@ def facts(agent: Agent, actions: tuple[str, ...], starts: list[list[float]]) -> 
     cfg = agent.config.imagination
     return {
         "actions": list(actions),
+        "action_space": space_to_json(agent.action_space).get("actions"),
         "latent": list(agent.latent_shape),
         "window": window(agent),
         "context": play_context(agent),
@@ -141,15 +141,22 @@ def facts(agent: Agent, actions: tuple[str, ...], starts: list[list[float]]) -> 
         "hidden": {
             name: getattr(agent, name).lstm.hidden for name in ("actor", "reward", "critic")
         },
-        "providers": ["wasm"],
         "starts": starts,
     }
 
 
-def page(card: dict[str, Any], told_to_page: dict[str, Any], graphs: dict[str, bytes]) -> str:
-    """The whole page."""
-    parts = {"runtime": runtime().script, "wasm": runtime().wasm, **graphs}
-    notice = runtime().licence.replace("--", "- -")
+def page(
+    card: dict[str, Any],
+    told_to_page: dict[str, Any],
+    graphs: dict[str, bytes],
+    runtimes: dict[str, Runtime],
+) -> str:
+    """The whole page; the runtimes by what is added to the names of their parts."""
+    parts, notice = {}, ""
+    for suffix, one in runtimes.items():
+        parts |= {f"runtime{suffix}": one.script, f"wasm{suffix}": one.wasm}
+        notice = one.licence.replace("--", "- -")  # that of the last one holds for all
+    parts |= graphs
     payload = [f"<!-- ONNX Runtime\n{notice}\n-->"]
     payload += [
         f'<script type="text/plain" id="{name}">{packed(content)}</script>'

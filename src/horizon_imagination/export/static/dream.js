@@ -1,18 +1,19 @@
 // An episode in the world model: where it began, what was done, what the networks remember of it.
 
-import { horizonSchedule, imagine, nextFrame, noise, roll, stableAction } from "./imagination.js";
+import { horizonSchedule, imagine, nextFrame, noise } from "./imagination.js";
 
 export class Dream {
   constructor(model, random) {
     this.model = model;
     this.about = model.about;
+    this.space = model.space;
     this.random = random;
   }
 
   // Begin where the real world once began.
   async begin(start) {
     this.frames = [Float32Array.from(start)];
-    this.actions = [-1];
+    this.actions = [this.space.none];
     this.steps = 0;
     this.total = 0;
     this.ended = false;
@@ -40,7 +41,7 @@ export class Dream {
     const z = this.frames.at(-1);
     const acted = await this.model.act(z, 1, actor);
     const judged = await this.model.judge(z, judges);
-    this.policy = acted.probs;
+    this.policy = acted.policy;
     this.actor = acted.state;
     this.judges = judged.state;
     this.reward = judged.reward;
@@ -52,22 +53,22 @@ export class Dream {
   // The last frames as the denoiser takes them; no action led to the first of them.
   context(count) {
     const frames = this.frames.slice(-count);
-    return { frames, actions: [-1, ...this.actions.slice(-count).slice(1)] };
+    return { frames, actions: [this.space.none, ...this.actions.slice(-count).slice(1)] };
   }
 
   sample() {
-    return stableAction(this.policy, roll(this.random, this.policy.length));
+    return this.space.stable(this.policy, this.space.roll(this.random));
   }
 
   // The whole horizon from here, with the policy's own actions, row by row.
   strip(budget, decay) {
     const { horizon, imagination_context } = this.about;
-    const dice = Array.from({ length: horizon }, () => roll(this.random, this.policy.length));
+    const dice = Array.from({ length: horizon }, () => this.space.roll(this.random));
     return imagine(this.model, {
       frames: dice.map(() => noise(this.random, this.model.size)),
       schedule: horizonSchedule(horizon, budget, decay),
       context: this.context(imagination_context),
-      first: { action: stableAction(this.policy, dice[0]), probs: this.policy },
+      first: { action: this.space.stable(this.policy, dice[0]), policy: this.policy },
       state: this.actor,
       dice,
     });

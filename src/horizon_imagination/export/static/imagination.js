@@ -42,6 +42,19 @@ export function stableAction(probs, { omega, order }) {
   return order.at(taken); // -1, the last one, where every other was refused
 }
 
+// Standard normal numbers, by Box and Muller.
+export function normals(random, count) {
+  return Array.from({ length: count }, () => Math.sqrt(-2 * Math.log(1 - random())) * Math.cos(2 * Math.PI * random()));
+}
+
+const EDGE = 1 - 1e-6; // the largest action: closer to 1, float32 cannot tell the value before the tanh
+
+// The action of a squashed Gaussian under fixed noise: tanh(mean + noise * deviation).
+export function stableVector(policy, noise) {
+  const deviations = policy.slice(noise.length);
+  return noise.map((omega, i) => Math.min(EDGE, Math.max(-EDGE, Math.tanh(policy[i] + omega * deviations[i]))));
+}
+
 // z + dtau v: towards what the denoiser expects, by as much as the frame's time rises.
 export function euler(z, velocity, dtau) {
   return dtau > 0 ? z.map((x, i) => x + dtau * velocity[i]) : z;
@@ -49,16 +62,17 @@ export function euler(z, velocity, dtau) {
 
 // Imagine a whole horizon. Yields every row: frames, their times, the action that leads to each
 // frame and the policy it was drawn from. `context` has clean frames and the actions that led to
-// them; `state` is the actor's after the last of them; `dice` has an entry for every frame.
+// them; `state` is the actor's after the last of them; `dice` has an entry for every frame, thrown
+// once: every row reads its policies with the same dice.
 export async function* imagine(model, { frames, schedule, context, first, state, dice }) {
   for (const [row, tau] of schedule.entries()) {
-    const actions = [first.action], policies = [first.probs];
+    const actions = [first.action], policies = [first.policy];
     let memory = state;
     for (let t = 0; t + 1 < frames.length; t++) {
       const said = await model.act(frames[t], tau[t], memory);
       memory = said.state;
-      policies.push(said.probs);
-      actions.push(stableAction(said.probs, dice[t + 1]));
+      policies.push(said.policy);
+      actions.push(model.space.stable(said.policy, dice[t + 1]));
     }
     yield { row, tau, frames, actions, policies };
     if (row + 1 === schedule.length) return;

@@ -1,16 +1,19 @@
 // The page: play the dream, or watch a whole horizon become clear.
 
 import { $, make, signed, number, percent, radio, canvas, colour, paced, calm } from "./page.js";
-import { Keys, keycap, sign, short } from "./keys.js";
+import { Keys, short } from "./keys.js";
 import { lines, matrix } from "./draw.js";
-import { horizonSchedule, imagine, nextFrame, stableAction, uniforms } from "./imagination.js";
-import { Model, openRuntime } from "./model.js";
+import { horizonSchedule, imagine, nextFrame, uniforms } from "./imagination.js";
+import { spaceOf } from "./actions.js";
+import { compared, chosen } from "./backend.js";
+import { Model } from "./model.js";
 import { Dream } from "./dream.js";
+import { Buttons, Levers, showPolicy } from "./controls.js";
 
 const about = JSON.parse($("facts").textContent);
-const random = uniforms(Number(new URLSearchParams(location.search).get("seed") ?? Date.now() % 2 ** 31));
-const IDLE = ["noop", "nop", "stay", "still", "idle", "none", "wait"];
-const idle = Math.max(0, about.actions.findIndex((name) => IDLE.includes(name.toLowerCase())));
+const asked = new URLSearchParams(location.search);
+const random = uniforms(Number(asked.get("seed") ?? Date.now() % 2 ** 31));
+const space = spaceOf(about);
 const game = { dream: null, player: "person", running: false, busy: false, wanted: null, held: null, taken: -1, history: [] };
 
 const keys = new Keys(
@@ -40,7 +43,7 @@ async function act(action) {
 
 async function step(action) {
   const { dream } = game;
-  action ??= game.player === "policy" ? dream.sample() : game.held ?? idle;
+  action ??= game.player === "policy" ? dream.sample() : game.held ?? game.controls.action;
   const begun = performance.now();
   await dream.step(action, Number($("steps").value));
   game.spent = performance.now() - begun;
@@ -60,20 +63,15 @@ function show() {
   Object.assign(view, { width: dream.picture.width, height: dream.picture.height });
   view.getContext("2d").putImageData(dream.picture, 0, 0);
   $("step-note").textContent = `step ${dream.steps} · return ${signed(dream.total)}`;
-  $("pace").textContent = game.spent ? `${Math.round(game.spent)} ms a frame` : "";
+  $("pace").textContent = `on ${dream.model.label}${game.spent ? `, ${Math.round(game.spent)} ms a frame` : ""}`;
   $("reward").textContent = signed(dream.reward);
   $("value").textContent = number(dream.value);
   $("end").textContent = percent(dream.end);
   $("over").hidden = !dream.ended;
   $("over").firstChild.textContent = `Over, ${signed(dream.total)}`;
   $("screen").classList.toggle("ended", dream.ended);
-  const best = Math.max(...dream.policy);
-  [...$("policy").children].forEach((row, i) => {
-    row.querySelector("i").style.width = `${100 * dream.policy[i]}%`;
-    row.lastChild.textContent = percent(dream.policy[i]);
-    row.classList.toggle("best", dream.policy[i] === best);
-  });
-  [...$("actions").children].forEach((button, i) => button.classList.toggle("taken", i === game.taken));
+  showPolicy(space, dream.policy);
+  if (!space.entries || game.player === "policy") game.controls.show(game.taken);
   game.history.push({ step: dream.steps, value: dream.value, reward: dream.reward });
   drawTimeline();
 }
@@ -102,20 +100,6 @@ function run(on) {
   $("run").firstChild.textContent = on ? "Pause " : "Run ";
   $("run").setAttribute("aria-pressed", on);
   if (on) requestAnimationFrame(tick);
-}
-
-function buttonOf(name, index) {
-  const cap = keycap(about.actions, index), drawn = sign(name);
-  const button = make("button", { class: "action", "aria-label": name, title: name },
-    make("span", {}, drawn && drawn.length < 3 ? drawn : name.toLowerCase()), cap && cap !== drawn ? make("kbd", {}, cap) : "");
-  button.addEventListener("pointerdown", (event) => {
-    event.preventDefault();
-    button.setPointerCapture?.(event.pointerId);
-    keys.begin(index);
-  });
-  for (const kind of ["pointerup", "pointercancel"]) button.addEventListener(kind, () => keys.hold(null));
-  button.addEventListener("click", (event) => { if (event.detail === 0) { keys.begin(index); keys.hold(null); } });
-  return button;
 }
 
 // A whole horizon: every row is kept, so that one can go back and forth between them.
@@ -172,13 +156,14 @@ function showRow(index) {
   strip.cells.forEach((cell, t) => {
     Object.assign(cell.view, { width: pictures[t].width, height: pictures[t].height });
     cell.view.getContext("2d").putImageData(pictures[t], 0, 0);
-    const name = about.actions[actions[t]], before = strip.rows[index - 1]?.actions[t];
+    const name = space.told(actions[t]), before = strip.rows[index - 1]?.actions[t];
+    const shares = space.shares(policies[t]);
     cell.view.setAttribute("aria-label", `Frame ${t + 1}, time ${tau[t]}, action ${name}`);
     const begun = tau[t] > 0 || t === 0;
-    cell.chip.textContent = begun ? short(name) : "·";
-    cell.chip.classList.toggle("changed", begun && before !== undefined && before !== actions[t]);
+    cell.chip.textContent = begun ? (space.entries ? name : short(name)) : "·";
+    cell.chip.classList.toggle("changed", begun && before !== undefined && space.changed(actions[t], before));
     cell.bars.forEach((bar, a) => {
-      bar.style.height = begun ? `${Math.max(4, 100 * policies[t][a])}%` : "4%";
+      bar.style.height = begun ? `${Math.max(4, 100 * shares[a])}%` : "4%";
       bar.classList.toggle("taken", begun && a === actions[t]);
     });
     cell.tau.firstChild.style.width = `${100 * tau[t]}%`;
@@ -225,8 +210,10 @@ function view(name) {
 }
 
 function key(event) {
-  if (event.ctrlKey || event.metaKey || event.altKey || event.target.matches?.("input, [role=tab]")) return;
+  if (event.ctrlKey || event.metaKey || event.altKey) return;
   const playing = !$("play").hidden;
+  if (playing && space.entries && event.key === "Enter" && !event.target.matches?.("button")) { act(game.controls.action); return; }
+  if (event.target.matches?.("input, [role=tab]")) return;
   const id = (playing ? { p: "run", ".": "step", r: "reset" } : { n: "noise" })[event.key.toLowerCase()];
   if (id && !event.repeat) $(id).click();
   if (id || (playing && keys.down(event))) event.preventDefault();
@@ -240,11 +227,10 @@ function slider(id, value, text = (x) => x) {
 }
 
 function wire() {
-  $("actions").replaceChildren(...about.actions.map(buttonOf));
+  game.controls = space.entries ? new Levers(space, () => act(game.controls.action)) : new Buttons(space, keys);
   $("policy").replaceChildren(...about.actions.map((name) => make("li", {},
     make("span", { class: "name" }, name.toLowerCase()), make("span", { class: "bar" }, make("i")), make("span", { class: "share" }))));
   $("policy").classList.toggle("many", about.actions.length > 6);
-  keys.use(about.actions);
   radio("player", (player) => { game.player = player; });
   slider("speed", 8, (x) => `${x} a second`);
   slider("steps", 2);
@@ -263,6 +249,7 @@ function wire() {
   addEventListener("keydown", key);
   addEventListener("keyup", (event) => keys.up(event));
   addEventListener("blur", () => keys.release());
+  addEventListener("unhandledrejection", (event) => toast(`The dream has stopped: ${event.reason?.message ?? event.reason}`));
   addEventListener("click", (event) => { if (event.detail > 0 && event.target.closest("button, label")) document.activeElement?.blur(); });
 }
 
@@ -272,7 +259,7 @@ async function framesASecond(repeats = 60) {
   await dream.begin(about.starts[0]);
   for (let i = 0; i < repeats + 10; i++) {
     const begun = performance.now();
-    await dream.step(i % about.actions.length, 2);
+    await dream.step(space.example(i), 2);
     times.push(performance.now() - begun);
   }
   const sorted = times.slice(10).sort((a, b) => a - b);
@@ -282,12 +269,12 @@ async function framesASecond(repeats = 60) {
 
 async function main() {
   wire();
-  const ort = await openRuntime();
-  const model = await Model.open(ort, about);
+  const model = await Model.open(about, space, asked.get("backend"), uniforms(1));
+  $("pace").title = model.note ? `WebGPU is not used: ${model.note}` : "";
   game.dream = new Dream(model, random);
   await begin();
   $("loading").hidden = true;
-  globalThis.horizon = { about, model, game, imagine, nextFrame, horizonSchedule, stableAction, framesASecond }; // for the console
+  globalThis.horizon = { about, model, game, imagine, nextFrame, horizonSchedule, framesASecond, compared, chosen }; // for the console
 }
 
 main().catch((error) => toast(`The dream cannot run here: ${error.message}`));

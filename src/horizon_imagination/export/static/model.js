@@ -1,36 +1,19 @@
 // The networks: four ONNX graphs that travel inside this page, run by ONNX Runtime.
 
-// What is embedded: base64 of gzip.
-export async function embedded(id) {
-  const packed = atob(document.getElementById(id).textContent.trim());
-  const bytes = Uint8Array.from(packed, (letter) => letter.charCodeAt(0));
-  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
-  return new Uint8Array(await new Response(stream).arrayBuffer());
-}
-
-// ONNX Runtime from this page itself: nothing is fetched, so that it also runs from a file.
-export async function openRuntime() {
-  const script = new Blob([await embedded("runtime")], { type: "text/javascript" });
-  const ort = await import(URL.createObjectURL(script));
-  ort.env.wasm.wasmBinary = (await embedded("wasm")).buffer;
-  ort.env.wasm.numThreads = 1; // threads need headers that a file does not have
-  return ort;
-}
+import { openBackend } from "./backend.js";
+import { noise } from "./imagination.js";
 
 export class Model {
-  constructor(ort, about, sessions) {
-    this.ort = ort;
+  constructor(about, space) {
     this.about = about;
-    this.sessions = sessions;
+    this.space = space;
     this.size = about.latent.reduce((a, b) => a * b);
   }
 
-  static async open(ort, about) {
-    const sessions = {};
-    for (const name of ["denoise", "decode", "act", "judge"]) {
-      sessions[name] = await ort.InferenceSession.create(await embedded(name), { executionProviders: about.providers });
-    }
-    return new Model(ort, about, sessions);
+  // Load the graphs and decide who computes them.
+  static async open(about, space, wanted, random) {
+    const model = new Model(about, space);
+    return Object.assign(model, await openBackend(wanted, (ort) => model.examples(ort, random)));
   }
 
   floats(data, shape) { return new this.ort.Tensor("float32", data, shape); }
@@ -45,21 +28,37 @@ export class Model {
     };
   }
 
-  // The velocity of every frame. The graph has a fixed number of frames: the rest, at the end, is
-  // noise that nobody sees.
+  // The velocity of every frame.
   async denoise(frames, tau, actions) {
-    const { window, latent } = this.about;
+    const { velocity } = await this.sessions.denoise.run(this.noisy(frames, tau, actions));
+    return frames.map((_, t) => velocity.data.slice(t * this.size, (t + 1) * this.size));
+  }
+
+  // The denoiser's inputs. The graph has a fixed number of frames: the rest, at the end, is noise
+  // that nobody sees.
+  noisy(frames, tau, actions) {
+    const { window, latent } = this.about, { width, whole, none, entries } = this.space;
     const z = new Float32Array(window * this.size), times = new Float32Array(window);
-    const led = new Int32Array(window).fill(-1);
+    const led = new (whole ? Int32Array : Float32Array)(window * width).fill(none);
     frames.forEach((frame, t) => z.set(frame, t * this.size));
     times.set(tau);
-    led.set(actions);
-    const { velocity } = await this.sessions.denoise.run({
+    actions.forEach((action, t) => led.set([action].flat(), t * width));
+    return {
       z: this.floats(z, [1, window, ...latent]),
       tau: this.floats(times, [1, window]),
-      actions: new this.ort.Tensor("int32", led, [1, window]),
-    });
-    return frames.map((_, t) => velocity.data.slice(t * this.size, (t + 1) * this.size));
+      actions: new this.ort.Tensor(whole ? "int32" : "float32", led, entries ? [1, window, width] : [1, window]),
+    };
+  }
+
+  // Inputs of the large graphs, to compare who computes them.
+  examples(ort, random) {
+    this.ort = ort;
+    const frames = Array.from({ length: this.about.window }, () => noise(random, this.size));
+    const actions = frames.map((_, t) => (t ? this.space.example(t) : this.space.none));
+    return {
+      denoise: this.noisy(frames, frames.map(random), actions),
+      decode: { z: this.floats(frames[0], [1, ...this.about.latent]) },
+    };
   }
 
   // A picture for a canvas.
@@ -73,7 +72,7 @@ export class Model {
     const said = await this.sessions.act.run({
       z: this.floats(z, [1, ...this.about.latent]), tau: this.floats(Float32Array.of(tau), [1]), ...state,
     });
-    return { probs: [...said.probs.data], state: { h: said.next_h, c: said.next_c } };
+    return { policy: [...said.policy.data], state: { h: said.next_h, c: said.next_c } };
   }
 
   // Reward, chance of an end and value of a clean frame.
