@@ -189,7 +189,10 @@ def test_sliders_and_vectors_fit_a_phone(plane):
         page.click("#tab-imagine")
         page.wait("document.querySelectorAll('.strip').length === 2")
         assert page.get(WIDE)
-        cut = "[...document.querySelectorAll('.chip')].filter((x) => x.scrollWidth > x.clientWidth)"
-        assert page.get(f"{cut}.length") == 0
+        page.wait("document.querySelector('#row').value === document.querySelector('#row').max")
+        page.wait("getComputedStyle(document.querySelector('#strips')).opacity === '1'")
+        for part in (".chip", ".said"):
+            every = f"[...document.querySelectorAll('{part}')]"
+            assert page.get(f"{every}.every((x) => x.scrollWidth <= x.clientWidth)"), part
         page.picture(PICTURES / "phone-vectors.png", whole=True)
         assert page.complaints == []
