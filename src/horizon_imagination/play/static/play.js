@@ -7,6 +7,8 @@ import { lines } from "./draw.js";
 
 const TITLES = { model: "World model", real: "Real world" };
 const LONGEST = 400;
+// A number of an action that the world has no name for; a digit alone would look like its value.
+const entryName = (name) => (/^\d+$/.test(name) ? `number ${Number(name) + 1}` : name);
 
 export class Play {
   constructor(send, page) {
@@ -38,7 +40,7 @@ export class Play {
   shown() { this.drawTimeline(); }
 
   hello(hello) {
-    this.names = hello.actions;
+    this.names = hello.entries ? hello.actions.map(entryName) : hello.actions;
     this.history = [];
     this.keys.use(hello.entries ? [] : hello.actions);
     this.screens = {};
@@ -49,7 +51,7 @@ export class Play {
     this.entries = hello.entries;
     this.vector = hello.entries ? [...hello.idle] : null;
     $("actions").replaceChildren(...(hello.entries ? this.sliders() : hello.actions.map((name, i) => this.button(name, i))));
-    $("policy").replaceChildren(...hello.actions.map((name) => make("li", {},
+    $("policy").replaceChildren(...this.names.map((name) => make("li", {},
       make("span", { class: "name" }, name.toLowerCase()), make("span", { class: "bar" }, make("i"), hello.entries ? make("b", { hidden: "" }) : ""), make("span", { class: "share" }))));
     $("policy-title").textContent = hello.entries ? "Middle of the policy, and the action taken" : "Policy";
     $("policy").classList.toggle("many", hello.actions.length > 6);
