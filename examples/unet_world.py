@@ -5,7 +5,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-SIZE, PAST, WIDTH = 16, 3, 32
+SIZE, PAST, WIDTH = 8, 3, 32
 
 
 class UNetWorld(nn.Module):
@@ -16,10 +16,11 @@ class UNetWorld(nn.Module):
     def __init__(self):
         super().__init__()
         self.enter = nn.Conv2d((PAST + 1) * (3 + 1 + 3), WIDTH, 3, padding=1)
-        self.down = nn.Conv2d(WIDTH, 2 * WIDTH, 4, stride=4)
-        self.middle = nn.Conv2d(2 * WIDTH, 2 * WIDTH, 3, padding=1)
-        self.deepest = nn.Conv2d(2 * WIDTH, 2 * WIDTH, 3, padding=1)
-        self.up = nn.ConvTranspose2d(2 * WIDTH, WIDTH, 4, stride=4)
+        self.down = nn.Conv2d(WIDTH, 2 * WIDTH, 2, stride=2)
+        self.deepest = nn.Conv2d(2 * WIDTH, 8 * WIDTH, SIZE // 2)  # sees all of the frame
+        self.think = nn.Conv2d(8 * WIDTH, 8 * WIDTH, 1)
+        self.rise = nn.ConvTranspose2d(8 * WIDTH, 2 * WIDTH, SIZE // 2)
+        self.up = nn.ConvTranspose2d(4 * WIDTH, WIDTH, 2, stride=2)
         self.leave = nn.Conv2d(2 * WIDTH, 3, 3, padding=1)
         self.judge = nn.Sequential(nn.Linear(3 * SIZE**2, 64), nn.SiLU(), nn.Linear(64, 2))
 
@@ -42,8 +43,10 @@ class UNetWorld(nn.Module):
     def clean(self, x):
         top = F.silu(self.enter(x))
         low = F.silu(self.down(top))
-        low = low + F.silu(self.deepest(F.silu(self.middle(low))))
-        return torch.tanh(self.leave(torch.cat([top, F.silu(self.up(low))], dim=1)))
+        deep = F.silu(self.think(F.silu(self.deepest(low))))
+        deep = F.silu(self.rise(deep))
+        high = F.silu(self.up(torch.cat([low, deep], dim=1)))
+        return torch.tanh(self.leave(torch.cat([top, high], dim=1)))
 
     def read(self, z):
         return self.judge(z.flatten(2))
@@ -52,13 +55,27 @@ class UNetWorld(nn.Module):
         reward, end = self.read(z).unbind(-1)
         return reward, end.sigmoid()
 
-    def random_episode(self, env, rng):
-        """Frames, actions, rewards and ends of three random steps."""
-        frames, rows = [env.reset()[0]], []
+    def judged(self, z, rewards, ends):
+        """How wrong rewards and ends are."""
+        reward, end = self.read(z).unbind(-1)
+        ended = F.binary_cross_entropy_with_logits(end, ends)
+        return F.mse_loss(reward, rewards) + ended
+
+    def random_episodes(self, env, count, rng):
+        """Latents, previous actions, rewards and ends of three random steps.
+
+        Each episode also comes without its first frame, since imagination starts later, too.
+        """
+        rows = [row for _ in range(count) for row in self.random_steps(env, rng)]
+        frames, prev, rewards, ends = zip(*rows, strict=True)
+        z = self.encode(torch.from_numpy(np.stack(frames)).movedim(-1, 1))
+        columns = [z, torch.tensor(prev), torch.tensor(rewards), torch.tensor(ends)]
+        whole = [x.unflatten(0, (count, 4)) for x in columns]
+        return [torch.cat([x, x[:, [1, 2, 3, 3]]]) for x in whole]  # after the end nothing moves
+
+    def random_steps(self, env, rng):
+        """An episode, a row for every frame."""
+        yield env.reset()[0], -1, 0.0, 0.0
         for action in torch.randint(3, (3,), generator=rng).tolist():
             frame, reward, end, _, _ = env.step(action)
-            frames.append(frame)
-            rows.append((action, reward, float(end)))
-        actions, rewards, ends = (torch.tensor(x) for x in zip(*rows, strict=True))
-        pixels = torch.from_numpy(np.stack(frames)).movedim(-1, 1)
-        return pixels, actions, rewards.float(), ends
+            yield frame, action, float(reward), float(end)

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from standin_worlds import Painted
+from standin_worlds import Painted, Shown
 
 from horizon_imagination.config import EnvConfig
 from horizon_imagination.envs import EnvFailure, make_env, restore, snapshot
@@ -54,6 +54,17 @@ def test_a_frame_skip_sums_rewards_and_stops_at_the_end():
     env.reset()
     assert env.step(2)[1:4] == (6.0, False, False)
     assert env.step(2)[1:4] == (2.0, True, False)
+
+
+def test_frames_that_are_skipped_are_not_drawn(monkeypatch):
+    drawn, draw = [], Shown.render
+    monkeypatch.setattr(Shown, "render", lambda self: drawn.append(1) or draw(self))
+    options = json.dumps({"shape": [16, 16, 3], "render_mode": "rgb_array"})
+    cfg = EnvConfig(id="standin_worlds:Shown", options=options, size=16, pixels=True, frame_skip=3)
+    env = make_env(cfg, seed=0)
+    env.reset()
+    env.step(0)
+    assert len(drawn) == 2
 
 
 def test_a_time_limit_truncates_but_never_hides_a_termination():

@@ -111,6 +111,12 @@ def test_strips_and_stored_episodes_have_vectors(worker, said):
     )
 
 
+def test_an_agent_without_its_run_has_no_curves_and_nobody_complains(worker, said):
+    ask(worker, '{"type": "curves"}')
+    assert last(said, "curves").head["curves"] == []
+    assert not any(answer.kind == "notice" for answer, _ in said)
+
+
 def test_what_was_steered_is_recorded(worker, tmp_path):
     worker.start_recording()
     for action in ("[0.25]", "[-1]", "[1]"):

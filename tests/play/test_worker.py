@@ -92,6 +92,27 @@ def test_what_is_held_is_taken_at_every_step(worker):
     assert worker.game.last_action == worker.game.idle
 
 
+def test_what_is_held_before_the_world_runs_is_taken_from_the_first_step_on(worker):
+    ask(worker, m.Hold(0))
+    ask(worker, m.Run(True))
+    worker._tick()
+    assert worker.game.last_action == 0
+    ask(worker, m.Choose(speed=20.0))
+    worker._tick()
+    assert worker.game.last_action == 0
+    ask(worker, m.Reset(None))
+    worker._tick()
+    assert worker.game.last_action == 0 and worker.game.steps == 1
+
+
+def test_nothing_stays_held_when_the_world_stops_or_another_acts(worker):
+    for change in (m.Run(False), m.Choose(player="policy")):
+        ask(worker, m.Run(True))
+        ask(worker, m.Hold(0))
+        ask(worker, change)
+        assert worker.held is None
+
+
 def test_the_policy_begins_another_episode_and_a_person_is_waited_for(worker):
     ask(worker, m.Choose(player="policy"))
     ask(worker, m.Run(True))

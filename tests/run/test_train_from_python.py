@@ -179,5 +179,7 @@ def test_progress_in_a_notebook_is_plain_text(capsys, monkeypatch):
     from horizon_imagination.run.display import Display, notebook_console
 
     monkeypatch.setattr("rich.console._is_jupyter", lambda: True)
+    monkeypatch.setenv("FORCE_COLOR", "1")  # as kernels do
+    assert not notebook_console().is_terminal
     Display(notebook_console()).on_note("a [line] of text")
     assert capsys.readouterr().out == "a [line] of text\n"

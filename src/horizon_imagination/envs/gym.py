@@ -15,6 +15,7 @@ from horizon_imagination.envs.checked import Checked, first_line
 from horizon_imagination.envs.frames import ToFrames
 from horizon_imagination.envs.packages import find
 from horizon_imagination.envs.spaces import action_space
+from horizon_imagination.envs.wrappers import RepeatAction
 from horizon_imagination.errors import BrokenWorldError, UsageError
 from horizon_imagination.schema import checked, parse
 
@@ -26,7 +27,10 @@ def make_gym(cfg: EnvConfig) -> gymnasium.Env:
         arguments.setdefault("render_mode", "rgb_array")
     env = Checked(_build(cfg, arguments), cfg.id)
     try:
-        return ToFrames(with_plain_actions(env), cfg)
+        plain = with_plain_actions(env)
+        if cfg.frame_skip > 1:  # below the frames: what is skipped is not drawn
+            plain = RepeatAction(plain, cfg.frame_skip)
+        return ToFrames(plain, cfg)
     except UsageError:
         env.close()
         raise

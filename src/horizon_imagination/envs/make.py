@@ -45,7 +45,7 @@ def in_own_process(cfg: EnvConfig) -> bool:
 def make_inline(cfg: EnvConfig, seed: int) -> gymnasium.Env:
     """The same environment in this process, whatever `cfg.isolation` says."""
     env = _world(cfg, seed)
-    if cfg.frame_skip > 1:
+    if cfg.frame_skip > 1 and cfg.id in EMBEDDED:
         env = RepeatAction(env, cfg.frame_skip)
     if cfg.time_limit:
         env = LimitTime(env, cfg.time_limit)

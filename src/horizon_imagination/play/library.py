@@ -21,6 +21,7 @@ from horizon_imagination.envs.spaces import random_action
 from horizon_imagination.errors import UsageError
 from horizon_imagination.play.messages import Place
 from horizon_imagination.play.worlds import Picture, PlayedAgent, Track
+from horizon_imagination.run.folder import is_run
 from horizon_imagination.run.read import load_run
 from horizon_imagination.snapshots import BEST, agent_folder, snapshots
 from horizon_imagination.types import NO_ACTION
@@ -102,7 +103,13 @@ def load(
 
 
 def curves(player: Player) -> dict[str, Any]:
-    """The curves of a run as far as it has come, thinned to what a screen shows."""
+    """The curves of a run as far as it has come, thinned to what a screen shows.
+
+    An agent without its run has none.
+    """
+    if not is_run(player.folder):
+        nothing = {"curves": [], "horizontal": "", "epochs": 0, "of": 0, "landmarks": {}}
+        return nothing | {"finished": True}
     run = load_run(player.folder)
     drawn = []
     for key, label in CURVES.items():

@@ -130,7 +130,7 @@ class Worker(threading.Thread):
         if name not in self.players:
             raise UsageError("there is no such agent; reload the page")
         self.stop_recording()
-        self.player, asked = self.players[name], self.settings
+        self.player, asked, self.held = self.players[name], self.settings, None
         agent, self.snapshot = load(self.player, which, asked.device, asked.world_model)
         self.networks = PlayedAgent(agent)
         self.library = Library(self.networks)
@@ -278,7 +278,7 @@ class Worker(threading.Thread):
                 self.stop_recording()
 
     def _reset(self, place: m.Place | None) -> None:
-        self.held = self.tapped = None
+        self.tapped = None
         if place is None and self.game.real is not None:
             self.game.reset()
         else:
@@ -310,8 +310,8 @@ class Worker(threading.Thread):
             self._reset(None)
             self._show()
         self.game.choices = replace(self.game.choices, **chosen)
-        self.held = self.tapped = None
-        self.next_tick = time.monotonic()
+        kept = self.game.choices.running and "player" not in chosen
+        self.held, self.tapped, self.next_tick = self.held if kept else None, None, time.monotonic()
         self._say_state()
 
     def _imagine(self, wish: m.Imagine) -> None:

@@ -1,6 +1,7 @@
 """What a person sees while a run trains: a live panel, or a plain line per epoch."""
 
 import math
+import sys
 from pathlib import Path
 
 from rich.console import Console, Group
@@ -46,8 +47,11 @@ BORDER = 4
 
 
 def notebook_console() -> Console:
-    """A console whose lines are plain text in a notebook, too."""
-    return Console(highlight=False, force_jupyter=False)
+    """A console whose lines are plain text in a notebook, too.
+
+    Kernels set FORCE_COLOR, which Rich takes for a terminal, but no cursor can be moved there.
+    """
+    return Console(highlight=False, force_jupyter=False, force_terminal=sys.stdout.isatty())
 
 
 class Display(Callback):

@@ -129,7 +129,7 @@ export class Browse {
 
   curves(said) {
     const done = said.finished ? `${said.epochs} epochs` : `epoch ${said.epochs} of ${said.of}, training goes on`;
-    $("training-note").textContent = `${done}; over ${said.horizontal}`;
+    $("training-note").textContent = said.of ? `${done}; over ${said.horizontal}` : "an agent without its run has no curves";
     $("newest").hidden = !said.newest;
     $("newest").textContent = `Load ${said.newest}`;
     $("curves").replaceChildren(...said.curves.map((curve) => {

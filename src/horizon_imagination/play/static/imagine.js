@@ -10,6 +10,7 @@ const SAID = {
   coupled: "kept as far as the policy allows",
   naive: "drawn anew at every step",
 };
+const SAID_OF_VECTORS = { stable: "the same noise at every step", naive: "fresh noise at every step" };
 
 export class Imagine {
   constructor(send, page) {
@@ -52,6 +53,7 @@ export class Imagine {
     const coupled = $("samplers").querySelector("input[value=coupled]");
     coupled.disabled = Boolean(hello.entries && !hello.entries[0].whole);
     if (coupled.disabled) coupled.checked = false;
+    coupled.parentElement.title = coupled.disabled ? "For vectors, fixed noise is an optimal coupling already" : "";
     this.setKind("horizon");
     $("budget").max = hello.budgets.horizon.most;
     $("decay").max = hello.horizon;
@@ -175,8 +177,9 @@ class Strip {
     const label = (text, name) => make("span", { class: `label ${name}` }, text);
     const first = make("div", { class: "cell now" }, label("action", "a"), label("policy", "p"), now,
       label("τ", "t"), label("reward, value, end", "r"));
+    const said = Array.isArray(one.actions.at(-1)[0]) ? SAID_OF_VECTORS : SAID;
     this.element = make("section", { class: "strip", "data-sampler": one.sampler },
-      make("header", {}, make("h3", {}, one.sampler), make("span", { class: "quiet" }, SAID[one.sampler]),
+      make("header", {}, make("h3", {}, one.sampler), make("span", { class: "quiet" }, said[one.sampler]),
         make("span", { class: "push" }), this.counts = make("span", { class: "counts" }),
         make("span", { class: "time", title: `${one.engine} engine` }, `${one.milliseconds} ms`)),
       make("div", { class: "cells" }, first, ...this.cells.map((c) => c.element)));
@@ -213,6 +216,7 @@ class Strip {
       cell.view.setAttribute("aria-label", `Frame ${t + 1}, time ${tau}, action ${name ?? "none yet"}`);
       const begun = name !== undefined && (tau > 0 || row > 0 || t === 0);
       cell.action.textContent = begun ? (Array.isArray(action) ? name : short(name)) : "·";
+      cell.action.classList.toggle("vector", Array.isArray(action));
       cell.action.title = begun ? name : "not asked yet";
       const before = [...Array(row + 1).keys()].filter((b) => one.changed[b][t]).length;
       cell.action.classList.toggle("changed", Boolean(one.changed[row][t]));

@@ -19,9 +19,12 @@ export function short(name) {
   return sign(name).replace("fire", "●") || (name.length > 6 ? name.slice(0, 5) + "…" : name);
 }
 
+// A number of a vector.
+export const written = (x) => String(Math.round(100 * x) / 100).replace("-", "−");
+
 // The name of an action, or the numbers of a vector; nothing where there is none yet.
 export function told(names, action) {
-  if (Array.isArray(action)) return action.map((x) => String(Math.round(100 * x) / 100)).join(" ");
+  if (Array.isArray(action)) return action.map(written).join(" ");
   return names[action];
 }
 

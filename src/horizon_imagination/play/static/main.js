@@ -101,7 +101,8 @@ addEventListener("pointerup", (event) => { if (event.target.type === "range") ev
 addEventListener("keydown", (event) => {
   if (event.ctrlKey || event.metaKey || event.altKey) return;
   const at = event.target;
-  if (at.matches?.("input, select, textarea, [role=tab]")) return;
+  const taking = event.key === "Enter" && at.matches?.(".lever input");
+  if (at.matches?.("input, select, textarea, [role=tab]") && !taking) return;
   if (at.matches?.("button, a, [tabindex='0']") && [" ", "Enter", "ArrowLeft", "ArrowRight", "ArrowUp", "ArrowDown"].includes(event.key)) {
     if (!at.matches("button") || event.key === " " || event.key === "Enter") return;
   }

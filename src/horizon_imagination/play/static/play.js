@@ -2,11 +2,13 @@
 
 import { $, make, signed, number, percent, radio, canvas, colour, paced } from "./page.js";
 import { picture } from "./link.js";
-import { Keys, keycap, sign } from "./keys.js";
+import { Keys, keycap, sign, written } from "./keys.js";
 import { lines } from "./draw.js";
 
 const TITLES = { model: "World model", real: "Real world" };
 const LONGEST = 400;
+// A number of an action that the world has no name for; a digit alone would look like its value.
+const entryName = (name) => (/^\d+$/.test(name) ? `number ${Number(name) + 1}` : name);
 
 export class Play {
   constructor(send, page) {
@@ -21,7 +23,10 @@ export class Play {
     );
     this.setWorld = radio("world", (world) => send("choose", { world }));
     this.setPlayer = radio("player", (player) => send("choose", { player }));
-    $("run").onclick = () => send("run", { on: !this.running });
+    $("run").onclick = () => {
+      if (!this.running) this.hold();  // before the first step, which would be idle
+      send("run", { on: !this.running });
+    };
     $("step").onclick = () => send("step");
     $("reset").onclick = () => send("reset");
     $("record").onclick = () => send("record", { on: !this.recording });
@@ -35,7 +40,7 @@ export class Play {
   shown() { this.drawTimeline(); }
 
   hello(hello) {
-    this.names = hello.actions;
+    this.names = hello.entries ? hello.actions.map(entryName) : hello.actions;
     this.history = [];
     this.keys.use(hello.entries ? [] : hello.actions);
     this.screens = {};
@@ -46,8 +51,9 @@ export class Play {
     this.entries = hello.entries;
     this.vector = hello.entries ? [...hello.idle] : null;
     $("actions").replaceChildren(...(hello.entries ? this.sliders() : hello.actions.map((name, i) => this.button(name, i))));
-    $("policy").replaceChildren(...hello.actions.map((name) => make("li", {},
-      make("span", { class: "name" }, name.toLowerCase()), make("span", { class: "bar" }, make("i")), make("span", { class: "share" }))));
+    $("policy").replaceChildren(...this.names.map((name) => make("li", {},
+      make("span", { class: "name" }, name.toLowerCase()), make("span", { class: "bar" }, make("i"), hello.entries ? make("b", { hidden: "" }) : ""), make("span", { class: "share" }))));
+    $("policy-title").textContent = hello.entries ? "Middle of the policy, and the action taken" : "Policy";
     $("policy").classList.toggle("many", hello.actions.length > 6);
   }
 
@@ -70,12 +76,12 @@ export class Play {
     this.levers = this.names.map((name, i) => {
       const { low, high, whole } = this.entries[i];
       const input = make("input", { type: "range", min: low, max: high, step: whole ? 1 : "any", "aria-label": name });
-      const value = make("output", {}, String(this.vector[i]));
+      const value = make("output", {}, written(this.vector[i]));
       input.value = this.vector[i];
       input.addEventListener("input", () => {
         this.vector[i] = Number(input.value);
-        value.textContent = String(Math.round(100 * this.vector[i]) / 100);
-        if (this.running) this.send("hold", { action: this.vector });
+        value.textContent = written(this.vector[i]);
+        if (this.running) this.hold();
       });
       return make("label", { class: "lever" }, make("span", {}, name.toLowerCase()), input, value);
     });
@@ -86,6 +92,11 @@ export class Play {
 
   act(action) {
     this.send("act", { action });
+  }
+
+  // What the sliders say is done at every step, unless the policy acts.
+  hold() {
+    if (this.entries && this.player === "person" && this.page.mine) this.send("hold", { action: this.vector });
   }
 
   key(event) {
@@ -105,9 +116,9 @@ export class Play {
   }
 
   state(state) {
-    const begun = state.running && !this.running && state.player === "person";
     this.running = state.running;
-    if (begun && this.entries && this.page.mine) this.send("hold", { action: this.vector });
+    this.player = state.player;
+    if (state.running) this.hold();
     this.recording = state.recording;
     this.setWorld(state.world);
     this.setPlayer(state.player);
@@ -225,12 +236,17 @@ export class Play {
       const { low, high, whole } = this.entries[i];
       const share = frame.policy[i] ?? 0, value = low + share * (high - low);
       row.querySelector("i").style.width = `${100 * share}%`;
-      row.lastChild.textContent = whole ? Math.round(value) : value.toFixed(2);
+      row.lastChild.textContent = whole ? Math.round(value) : number(value);
+      const taken = Array.isArray(frame.action) ? frame.action[i] : null, mark = row.querySelector("b");
+      mark.hidden = taken === null;
+      mark.style.left = `${100 * (taken - low) / (high - low)}%`;
+      row.title = taken === null ? "" : `taken: ${written(taken)}`;
     });
     if (Array.isArray(frame.action) && frame.by === "policy") {
+      this.vector = [...frame.action];
       this.levers.forEach((lever, i) => {
         lever.querySelector("input").value = frame.action[i];
-        lever.lastChild.textContent = String(Math.round(100 * frame.action[i]) / 100);
+        lever.lastChild.textContent = written(frame.action[i]);
       });
     }
   }
