@@ -36,6 +36,16 @@ class BrokenWorldError(UsageError):
         self.traceback = traceback
 
 
+def one_line(text: str) -> str:
+    """A text in one line, in which what a terminal would not print but obey is escaped.
+
+    >>> print(one_line("a\\n b \\x1b[2J"))
+    a b \\x1b[2J
+    """
+    line = " ".join(text.split())
+    return "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in line)
+
+
 def keep_traceback(error: BaseException, folder: Path | None = None) -> str:
     """Write the traceback that an environment left to a file, and say where; else nothing."""
     text = getattr(error, "traceback", "")

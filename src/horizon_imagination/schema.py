@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, TypeVar
 
 from horizon_imagination.config import EnvConfig, UntrustedId
-from horizon_imagination.errors import UsageError
+from horizon_imagination.errors import UsageError, one_line
 
 T = TypeVar("T")
 
@@ -158,7 +158,7 @@ def _built(value: Any, kind: Any, where: str, extra: bool) -> Any:
     try:
         built = kind(**filled)
     except (TypeError, ValueError) as error:
-        raise UsageError(f"{_of(where)}{error}") from error
+        raise UsageError(f"{_of(where)}{one_line(str(error))}") from error
     if isinstance(built, EnvConfig):  # what a file names is never imported
         return dataclasses.replace(built, id=UntrustedId(built.id))
     return built
@@ -255,6 +255,7 @@ def _unfit(where: str, expected: str, value: Any) -> UsageError:
 
 def _at(where: str, name: str) -> str:
     """The name of a field: `run/config.json: env.id`."""
+    name = _short(name, quote=False)
     return f"{where}{name}" if not where or where.endswith(": ") else f"{where}.{name}"
 
 
@@ -274,8 +275,7 @@ def _short(value: Any, quote: bool = True) -> str:
         return f"{'an object' if isinstance(value, dict) else 'a list'} of {len(value)} entries"
     if isinstance(value, int) and abs(value) >= NUMBERS:
         return "a larger one"
-    text = ascii(value) if quote and isinstance(value, str) else str(value)
-    text = text if is_text(text) else ascii(text)
+    text = ascii(value) if quote and isinstance(value, str) else one_line(str(value))
     return text if len(text) <= 80 else f"{text[:77]}..."
 
 

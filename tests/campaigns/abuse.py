@@ -98,6 +98,7 @@ def main() -> int:
         asyncio.run(throw(served, 50, 99))
         before, tally.begun = memory(served), time.monotonic()
         while tally.left > 0:
+            tally.show()
             round_of(served, tally, player)
         grown = memory(served) - before
         if grown > ROOM:

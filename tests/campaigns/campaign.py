@@ -7,6 +7,7 @@ them, or let the disk fail, at a chosen file operation.
 
 import argparse
 import ctypes
+import faulthandler
 import json
 import os
 import random
@@ -43,6 +44,7 @@ class Tally:
 
     def __post_init__(self) -> None:
         self.dice = random.Random(self.seed)
+        self._shown = time.monotonic()
 
     @property
     def left(self) -> float:
@@ -53,6 +55,12 @@ class Tally:
         """Write down what fell, and say it now."""
         self.problems.append(text)
         print(f"PROBLEM {text}", flush=True)
+
+    def show(self) -> None:
+        """Tell the counts on stderr, once a minute."""
+        if time.monotonic() - self._shown > 60:
+            self._shown = time.monotonic()
+            print(f"{self.left:.0f} s left: {dict(self.counts)}", file=sys.stderr)
 
     def close(self, **more: object) -> int:
         """Print the counts as the last line, in JSON; the exit status."""
@@ -170,6 +178,7 @@ def _child(
     os.dup2(output, 1)
     os.dup2(output, 2)
     status = 99
+    faulthandler.register(signal.SIGUSR2, output, all_threads=True)
     try:
         prepare()
         if library is not None and below is not None:
@@ -200,6 +209,9 @@ def _wait(pid: int, kill_after: float | None, limit: float, number: int) -> int 
         status, kill_after = _poll(pid, limit), None
     if status is not None:
         return status
+    if kill_after is None:
+        os.kill(pid, signal.SIGUSR2)  # it says where it hangs
+        time.sleep(2)
     end_session(pid)
     _, status = os.waitpid(pid, 0)
     return os.waitstatus_to_exitcode(status) if kill_after is not None else None

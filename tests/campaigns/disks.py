@@ -33,7 +33,7 @@ COMMANDS = {
     "train": ["train", *SMALL, "--out", "{out}/run"],
     "evaluate": ["evaluate", "{run}", "--episodes", "8", "--out", "{out}/evaluation.json"],
     "record": ["record", "--env", "catch", "--episodes", "5", "--out", "{out}/data"],
-    "import": ["data", "import", "{data}", "--out", "{out}/data"],
+    "import": ["data", "import", "{data}", "{out}/data"],
     "strip": ["strip", "{run}", "--device", "cpu", "--out", "{out}/strip.png"],
 }
 
@@ -120,7 +120,22 @@ class Power:
         return True
 
 
-def faults(tally, library, folder, run, data):
+def operations_of(library, folder, run, data):
+    """The file operations of every command on a good disk; all of them must succeed."""
+    found = {}
+    for name, line in COMMANDS.items():
+        out = run.parent if name == "train" else folder / "good" / name
+        out.mkdir(parents=True)
+        words = [word.format(out=out, run=run, data=data) for word in line]
+        counted = {"library": library, "below": out, "prepare": no_estimate}
+        ended = command(words, folder / "log.txt", **counted)
+        if ended.status != 0:
+            raise SystemExit(f"the unbroken {name} failed: {ended.said}")
+        found[name] = max(1, ended.operations)
+    return found
+
+
+def faults(tally, library, folder, run, data, operations):
     """One command with one fault, then once more on a good disk."""
     dice = tally.dice
     name, mode = dice.choice(list(COMMANDS)), dice.choice(list(MODES))
@@ -128,10 +143,11 @@ def faults(tally, library, folder, run, data):
     shutil.rmtree(out, ignore_errors=True)
     out.mkdir()
     words = [word.format(out=out, run=run, data=data) for word in COMMANDS[name]]
-    most = {"train": 900, "record": 150, "import": 60}.get(name, 20)
-    fault = {"library": library, "below": out, "mode": MODES[mode], "at": dice.randint(1, most)}
+    at = dice.randint(1, operations[name])
+    fault = {"library": library, "below": out, "mode": MODES[mode], "at": at}
     ended = command(words, log, prepare=no_estimate, **fault)
     tally.counts[f"{mode}_disks"] += 1
+    tally.counts[f"{name}_faults"] += 1
     what = f"{name} on a {mode} disk from operation {fault['at']}"
     said = [x for x in ended.said.splitlines() if x.strip()]
     if ended.status is None:
@@ -202,19 +218,17 @@ def main() -> int:
     with Folder() as folder:
         run, data = folder / "whole" / "run", folder / "episodes"
         episodes(data)
-        words = [word.format(out=run.parent) for word in COMMANDS["train"]]
-        counted = {"library": library, "below": run.parent, "prepare": no_estimate}
-        ended = command(words, folder / "log.txt", **counted)
-        if ended.status != 0:
-            raise SystemExit(f"the unbroken run failed: {ended.said}")
+        operations = operations_of(library, folder, run, data)
         tally.begun = time.monotonic()
         while tally.left > 0:
+            tally.show()
             if tally.dice.random() < 0.6:
-                faults(tally, library, folder, run, data)
+                faults(tally, library, folder, run, data, operations)
             else:
-                power(tally, library, folder, run, ended.operations)
+                power(tally, library, folder, run, operations["train"])
     unload()
-    return tally.close()
+    faults_met = sum(n for name, n in tally.counts.items() if name.endswith("_disks"))
+    return tally.close(faults=faults_met)
 
 
 if __name__ == "__main__":

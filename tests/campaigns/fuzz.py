@@ -2,7 +2,9 @@
 
 Each input either loads or is refused with a UsageError. Anything else is a problem: another
 exception, a hang, a crash, more memory than the bound, a command or an import, a file written
-outside the folder. Inputs that once fell are in corpus/found and come first.
+outside the folder. Inputs that once fell are in corpus/found and come first. With `--guided` the
+readers that are plain Python are traced (guided.py), and inputs that reach new lines become parents
+of more inputs.
 
 A worker process reads the inputs; the campaign watches it, and starts another where it dies.
 """
@@ -16,12 +18,16 @@ import tempfile
 import time
 import traceback
 from collections import Counter
-from contextlib import suppress
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext, suppress
+from dataclasses import dataclass, field
 from multiprocessing import get_context
 from pathlib import Path
 from random import Random
 
 from campaign import Tally, begin
+from guided import LARGEST, Line, Lines, Parents, keep_parent
+from mutations import damaged
 
 ROOM = 1 * 2**30
 """Bytes that reading may take beyond what the program has when it begins."""
@@ -77,14 +83,15 @@ def _harmless(about: tuple) -> bool:
     return str(about[0]).startswith(("numpy", "collections", "torch"))
 
 
-def look(target, folder: Path, content: bytes, guard: Guard, seed: bytes, refused) -> str:
+def look(target, folder, content: bytes, guard: Guard, seed: bytes, refused, watching) -> str:
     """Read one damaged file; what came of it in a word, or in a line what was wrong."""
     path = folder / target.file
     path.write_bytes(content)
     guard.seen, guard.on = "", True
     signal.setitimer(signal.ITIMER_REAL, LIMIT)
     try:
-        target.read(folder)
+        with watching():
+            target.read(folder)
         outcome = "loaded"
     except refused as error:
         outcome = "refused"
@@ -110,10 +117,45 @@ def _where() -> str:
     return f"{Path(ours[-1].filename).name}:{ours[-1].lineno} ({ours[-1].name})"
 
 
-def work(pipe, names: list[str], folder: Path, seed: int, until: float) -> None:
+class Source:
+    """Where the inputs of a worker come from: inputs that fell once, then damaged copies."""
+
+    def __init__(self, names: list[str], folder: Path, dice: Random, guided: bool) -> None:
+        from readers import CORPUS, GUIDED, HEAVY, TARGETS
+
+        self.dice, self.targets = dice, {name: TARGETS[name] for name in names}
+        self.seeds = {name: (folder / x.file).read_bytes() for name, x in self.targets.items()}
+        known = [(x.parent.name, x.read_bytes()) for x in sorted(CORPUS.glob("found/*/*"))]
+        self.todo = [(name, content) for name, content in known if name in self.targets]
+        self.turns = [x for x in names for _ in range(1 if x in HEAVY else 5)]
+        self.lines, self.parents = Lines(), {}
+        for name in names if guided else ():
+            if name in GUIDED:
+                more = [x.read_bytes() for x in sorted(CORPUS.glob(f"guided/{name}/*"))]
+                self.parents[name] = Parents(self.seeds[name], self.targets[name].kind, more)
+
+    def next(self) -> tuple[str, str, bytes]:
+        """The half that an input belongs to, its target and its content."""
+        if self.todo:
+            return ("plain", *self.todo.pop(0))
+        name = self.dice.choice(self.turns)
+        if name in self.parents and self.dice.random() < 0.5:
+            return "guided", name, self.parents[name].child(self.dice)
+        return "plain", name, damaged(self.seeds[name], self.dice, self.targets[name].kind)
+
+    def watching(self, name: str) -> Callable[[], AbstractContextManager]:
+        """What an input is read in."""
+        return self.lines.watching if name in self.parents else nullcontext
+
+    def new_lines(self, half: str, name: str, content: bytes) -> set[Line]:
+        """The lines that the input just read was the first of its half to reach."""
+        known = self.parents.get(name)
+        return known.note(half, content, self.lines.now) if known else set()
+
+
+def work(pipe, names: list[str], folder: Path, seed: int, until: float, guided: bool) -> None:
     """Read inputs one after another; tell of each before and after."""
-    from mutations import damaged
-    from readers import CORPUS, REFUSED, TARGETS, make_seeds
+    from readers import REFUSED, make_seeds
 
     def hang(*_):
         raise HangError
@@ -121,32 +163,60 @@ def work(pipe, names: list[str], folder: Path, seed: int, until: float) -> None:
     signal.signal(signal.SIGALRM, hang)
     sys.stdout = sys.stderr = open(os.devnull, "w")  # noqa: SIM115
     make_seeds(folder)
-    targets = {name: TARGETS[name] for name in names}
-    seeds = {name: (folder / target.file).read_bytes() for name, target in targets.items()}
-    for target in targets.values():
-        with suppress(*REFUSED):
+    source = Source(names, folder, Random(seed), guided)
+    for name, target in source.targets.items():
+        with suppress(*REFUSED), source.watching(name)():
             target.read(folder)  # what is imported late is imported now
+        for half in ("plain", "guided"):
+            pipe.send(("lines", half, source.new_lines(half, name, source.seeds[name])))
     guard = Guard(folder)
     used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
     resource.setrlimit(resource.RLIMIT_AS, (used + ROOM, resource.RLIM_INFINITY))
-    dice = Random(seed)
-    known = [(x.parent.name, x.read_bytes()) for x in sorted(CORPUS.glob("found/*/*"))]
-    todo = [(name, content) for name, content in known if name in targets]
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    while todo or time.monotonic() < until:
-        if todo:
-            name, content = todo.pop(0)
-        else:
-            name = dice.choice(names)
-            content = damaged(seeds[name], dice, targets[name].kind)
+    while source.todo or time.monotonic() < until:
+        half, name, content = source.next()
         pipe.send(("begin", name, content))
-        outcome = look(targets[name], folder, content, guard, seeds[name], REFUSED)
+        target, seed_of = source.targets[name], source.seeds[name]
+        watching = source.watching(name)
+        outcome = look(target, folder, content, guard, seed_of, REFUSED, watching)
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+        if name in source.parents:
+            pipe.send(("lines", half, source.new_lines(half, name, content)))
         pipe.send(("end", name, outcome, peak))
     pipe.send(("done", "", "", 0))
 
 
-def watch(tally: Tally, names: list[str], keep: Path | None) -> int:
+@dataclass
+class Reached:
+    """The lines that inputs with and without guidance have reached, over all workers."""
+
+    folder: Path | None
+    """Where parents are written, if anywhere."""
+    lines: dict[str, set[Line]] = field(default_factory=lambda: {"plain": set(), "guided": set()})
+    inputs: Counter = field(default_factory=Counter)
+
+    def hear(self, half: str, new: set[Line], name: str, content: bytes) -> None:
+        """Count an input; keep it where its lines are new."""
+        if not name:  # an undamaged file
+            self.lines[half] |= new
+            return
+        self.inputs[half] += 1
+        if half == "guided" and new - self.lines[half]:
+            self.inputs["parents"] += 1
+            if self.folder is not None and len(content) <= LARGEST:
+                keep_parent(self.folder, name, content)
+        self.lines[half] |= new
+
+    def counts(self) -> dict[str, object]:
+        """For the last line of the campaign."""
+        plain, guided = self.lines["plain"], self.lines["guided"]
+        about = {"inputs_without": self.inputs["plain"], "inputs_with": self.inputs["guided"]}
+        about |= {"lines_without": len(plain), "lines_with": len(guided)}
+        about |= {"only_without": len(plain - guided), "only_with": len(guided - plain)}
+        return {"guided": about | {"parents": self.inputs["parents"]}}
+
+
+def watch(tally: Tally, names: list[str], keep: Path | None, reached: Reached | None) -> int:
     """Let workers read until the time is up; the most memory that reading took, in KiB."""
     until, peak, number = tally.begun + tally.seconds, 0, 0
     known: Counter = Counter()
@@ -154,7 +224,8 @@ def watch(tally: Tally, names: list[str], keep: Path | None) -> int:
     while number == 0 or time.monotonic() < until:
         folder = Path(tempfile.mkdtemp(prefix="fuzz-")).resolve()
         mine, theirs = context.Pipe(duplex=False)
-        arguments = (theirs, names, folder, tally.seed + 1000 * number, until)
+        seed = tally.seed + 1000 * number
+        arguments = (theirs, names, folder, seed, until, reached is not None)
         worker = context.Process(target=work, args=arguments, daemon=True)
         worker.start()
         theirs.close()
@@ -168,8 +239,12 @@ def watch(tally: Tally, names: list[str], keep: Path | None) -> int:
                 more = False
             elif heard[0] == "begin":
                 name, content = heard[1:]
+            elif heard[0] == "lines":
+                if reached is not None:
+                    reached.hear(*heard[1:], name, content)
             elif heard[0] == "end":
                 tally.counts["inputs"] += 1
+                tally.show()
                 peak = max(peak, heard[3])
                 if heard[2] in ("loaded", "refused"):
                     tally.counts[heard[2]] += 1
@@ -204,16 +279,21 @@ def main() -> int:
 
     targets = {"nargs": "+", "choices": list(TARGETS), "default": list(TARGETS)}
     keep = {"type": Path, "help": "folder for inputs that fall"}
-    args, tally = begin("fuzz", __doc__, targets=targets, keep=keep)
+    guided = {"action": "store_true", "help": "let inputs that reach new lines have descendants"}
+    parents = {"type": Path, "help": "with --guided: folder for such inputs"}
+    options = {"targets": targets, "keep": keep, "guided": guided, "parents": parents}
+    args, tally = begin("fuzz", __doc__, **options)
+    reached = Reached(args.parents) if args.guided else None
     import torch
 
     torch.set_num_threads(1)
     try:
-        peak = watch(tally, args.targets, args.keep)
+        peak = watch(tally, args.targets, args.keep, reached)
     except EOFError:
         tally.problem("a worker vanished")
         peak = 0
-    return tally.close(peak_mb=round(peak / 1024), room_mb=ROOM // 2**20)
+    more = reached.counts() if reached is not None else {}
+    return tally.close(peak_mb=round(peak / 1024), room_mb=ROOM // 2**20, **more)
 
 
 if __name__ == "__main__":

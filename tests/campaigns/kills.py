@@ -55,11 +55,12 @@ class Forked:
         self.tally, self.library, self.name = tally, library, name
         self.folder, self.log = folder, folder / "log.txt"
         self.words, self.contents = words, contents
-        self.begun = time.monotonic()
+        self.begun, self.limit = time.monotonic(), 5 * LIMIT
         ended = self.run(folder / "reference")
         if ended.status != 0:
             raise SystemExit(f"the unbroken {name} failed: {ended.said}")
         self.takes, self.operations = time.monotonic() - self.begun, max(1, ended.operations)
+        self.limit = max(LIMIT, 5 * self.takes)  # other programs may need the machine later on
         self.reference = contents(folder / "reference")
 
     def run(self, out: Path, **fault) -> Ended:
@@ -67,7 +68,7 @@ class Forked:
         fault.setdefault("below", out)
         if self.tally.dice.random() < 0.9:
             fault["prepare"] = no_estimate
-        return command(words, self.log, library=self.library, **fault)
+        return command(words, self.log, library=self.library, limit=self.limit, **fault)
 
     def round(self) -> None:
         """One piece of work, killed some times, then completed and compared."""
@@ -85,13 +86,18 @@ class Forked:
                 self.tally.counts[f"{self.name}_kills"] += 1
             elif ended.status == RESUME:
                 self.tally.counts["training_stops"] += 1
+            elif ended.status == -signal.SIGTERM and not ended.said.strip():
+                self.tally.counts["training_unready"] += 1  # asked before it listened
             elif ended.status != 0:
-                self.tally.problem(f"{self.name} ended with {ended.status}: {ended.last}")
+                said = ended.last if ended.status is not None else ended.said[-3000:]
+                self.tally.problem(f"{self.name} ended with {ended.status}: {said}")
+            self.tally.show()
             if ended.status == 0 or self.tally.left < 0:
                 break
         ended = self.run(out)
         if ended.status != 0:
-            return self.tally.problem(f"{self.name} cannot go on: {ended.status} {ended.last}")
+            said = ended.last if ended.status is not None else ended.said[-3000:]
+            return self.tally.problem(f"{self.name} cannot go on: {ended.status} {said}")
         self.tally.counts[f"{self.name}_compared"] += 1
         if odd := unequal(self.contents(out), self.reference):
             self.tally.problem(f"{self.name} differs in {', '.join(odd)}")
@@ -129,12 +135,13 @@ class Spawned:
 
     def __init__(self, tally, folder, name, words, runs):
         self.tally, self.folder, self.name = tally, folder, name
-        self.words, self.runs = words, runs
+        self.words, self.runs, self.limit = words, runs, 5 * LIMIT
         begun = time.monotonic()
         status, said = self.run(folder / "reference", None)
         if status != 0:
             raise SystemExit(f"the unbroken {name} failed: {said}")
         self.takes = time.monotonic() - begun
+        self.limit = max(LIMIT, 5 * self.takes)  # other programs may need the machine later on
         self.reference = self.contents(folder / "reference")
 
     def contents(self, out):
@@ -143,17 +150,35 @@ class Spawned:
     def run(self, out: Path, kill_after: float | None):
         words = [sys.executable, "-m", "horizon_imagination"]
         words += [word.format(out=out) for word in self.words]
-        log = self.folder / "log.txt"
+        log, how = self.folder / "log.txt", {"start_new_session": True}
+        how["env"] = os.environ | {"PYTHONFAULTHANDLER": "1"}
         with open(log, "wb") as file:
-            process = subprocess.Popen(words, stdout=file, stderr=file, start_new_session=True)
+            process = subprocess.Popen(words, stdout=file, stderr=file, **how)
         family = psutil.Process(process.pid)
         try:
-            process.wait(LIMIT if kill_after is None else kill_after)
+            process.wait(self.limit if kill_after is None else kill_after)
         except subprocess.TimeoutExpired:
+            if kill_after is None:
+                kill_some(family, "all", signal.SIGABRT)  # each says where it is
+                time.sleep(2)
+            if kill_after is not None and self.name == "ranks" and self.tally.dice.random() < 0.3:
+                return self.ask(process), log.read_text()
             kill_some(family, "all" if kill_after is None else self.choose())
             self.settle(process)
+            self.tally.show()
             return (None if kill_after is None else -signal.SIGKILL), log.read_text()
         return process.returncode, log.read_text()
+
+    def ask(self, process):
+        """Ask the launcher to stop; the exit status, by default of SIGTERM before it listens."""
+        process.send_signal(signal.SIGTERM)
+        self.settle(process)
+        status = process.returncode
+        if status == RESUME:
+            self.tally.counts[f"{self.name}_stops"] += 1
+        elif status not in (0, -signal.SIGTERM):
+            self.tally.problem(f"{self.name} that were asked to stop ended with {status}")
+        return status
 
     def choose(self):
         self.tally.counts[f"{self.name}_kills"] += 1
@@ -162,7 +187,7 @@ class Spawned:
     def settle(self, process):
         """What survives may work on; it has a while to end by itself."""
         with suppress(subprocess.TimeoutExpired):
-            process.wait(LIMIT)
+            process.wait(self.limit)
             return
         self.tally.problem(f"{self.name} does not end after a kill")
         kill_some(psutil.Process(process.pid), "all")
@@ -175,27 +200,27 @@ class Spawned:
             status, said = self.run(out, dice.uniform(0, self.takes))
             if status == 0 or self.tally.left < 0:
                 break
-        until = time.monotonic() + LIMIT
+        until = time.monotonic() + self.limit
         while True:
             status, said = self.run(out, None)
             if "another process" not in said or time.monotonic() > until:
                 break
             time.sleep(0.5)  # an orphan still trains
         if status != 0:
-            return self.tally.problem(f"{self.name} cannot go on: {status} {said[-300:]}")
+            return self.tally.problem(f"{self.name} cannot go on: {status} {said[-3000:]}")
         self.tally.counts[f"{self.name}_compared"] += 1
         if odd := unequal(self.contents(out), self.reference):
             self.tally.problem(f"{self.name} differs in {', '.join(odd)}")
 
 
-def kill_some(family: psutil.Process, whom: str) -> None:
+def kill_some(family: psutil.Process, whom: str, number: int = signal.SIGKILL) -> None:
     """Kill a process, one of its children, or all of them."""
     with suppress(psutil.NoSuchProcess):
         children = family.children(recursive=True)
         everyone = {"all": [family, *children], "parent": [family], "child": children[:1]}[whom]
         for one in everyone or [family]:
             with suppress(psutil.NoSuchProcess):
-                one.send_signal(signal.SIGKILL)
+                one.send_signal(number)
 
 
 def ranks(tally, folder):

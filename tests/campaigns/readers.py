@@ -1,5 +1,6 @@
 """Every reader of files, as a target: which file is damaged, how it is written, who reads it."""
 
+import json
 import shutil
 import tarfile
 from collections.abc import Callable
@@ -18,10 +19,14 @@ from horizon_imagination.data.importers import import_npz, import_videos
 from horizon_imagination.data.validate import info, validate
 from horizon_imagination.envs import make_env
 from horizon_imagination.errors import UsageError
+from horizon_imagination.files import file_hash
 from horizon_imagination.play.messages import Malformed, parse
 from horizon_imagination.presets import PRESETS
 from horizon_imagination.pretrained.cache import parse_converted
+from horizon_imagination.run.diagnosis import diagnose
+from horizon_imagination.run.estimated import read_estimate
 from horizon_imagination.run.folder import read_config, read_launch, rewind_metrics
+from horizon_imagination.run.integrity import inspect
 from horizon_imagination.run.read import (
     best_score,
     is_finished,
@@ -31,6 +36,8 @@ from horizon_imagination.run.read import (
 )
 from horizon_imagination.run.sources import dataset_env, offline_config
 from horizon_imagination.scale.suite import read_file, read_members, runs_of
+from horizon_imagination.snapshots import HASHES, check_hashes
+from horizon_imagination.studies.quality.records import finished
 
 RUN = Path(__file__).parent.parent / "run" / "run_before" / "run.tar.gz"
 CORPUS = Path(__file__).parent / "corpus"
@@ -67,6 +74,9 @@ def make_seeds(folder: Path) -> None:
     (folder / "video").mkdir()
     _film(folder / "video" / "a.mp4")
     (folder / "video" / "a.csv").write_text("action,reward,terminated\n0,0,0\n1,0.5,0\n2,1,1\n")
+    shutil.copytree(folder / BEST, folder / "hashed")
+    hashes = {path.name: file_hash(path) for path in (folder / "hashed").iterdir()}
+    (folder / "hashed" / HASHES).write_text(json.dumps(hashes))
 
 
 def _episode(path: Path) -> None:
@@ -202,6 +212,18 @@ def bench(folder: Path) -> None:
     read_bench(folder / "bench")
 
 
+def estimate(folder: Path) -> None:
+    """What was estimated, against what the metrics say."""
+    diagnose(hi.load_run(folder / "run"), read_estimate(folder / "run").epoch_seconds)
+
+
+def doctor(folder: Path) -> None:
+    """All that `horizon doctor` looks at."""
+    found, kept = hi.load_run(folder / "run"), read_estimate(folder / "run")
+    for finding in inspect(found, kept.disk_bytes) + diagnose(found, kept.epoch_seconds):
+        finding.line()
+
+
 TARGETS = {
     "config": Target("run/config.json", "json", config),
     "launch": Target("run/run.json", "json", lambda f: (read_launch(f / "run"), run(f))),
@@ -230,7 +252,18 @@ TARGETS = {
     "bench": Target("bench/bench.json", "json", bench),
     "pretrained": Target("vgg16.safetensors", "tensors", weights),
     "message": Target("message.json", "json", message),
+    "hashes": Target(f"hashed/{HASHES}", "json", lambda f: check_hashes(f / "hashed")),
+    "estimate": Target("run/estimate.json", "json", estimate),
+    "doctor": Target("run/metrics.jsonl", "lines", doctor),
+    "points": Target("study/points.jsonl", "lines", lambda f: finished(f / "study", "a1")),
 }
+GUIDED = (
+    *("config", "launch", "metrics", "sessions", "evaluation", "score", "dataset", "npz", "table"),
+    *("suite", "suite_json", "suite_toml", "bench", "message", "hashes", "estimate", "points"),
+)
+"""Readers in plain Python, which can be traced line by line."""
+HEAVY = ("resume", "agent", "best", "doctor", "state", "training", "weights", "film")
+"""Readers that build networks, or call a decoder: they take turns less often."""
 
 
 def plain(folder: Path) -> None:

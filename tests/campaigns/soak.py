@@ -129,9 +129,10 @@ def plot(samples: list[dict[str, float]], path: Path) -> None:
     for axis, (label, names) in zip(axes, shown.items(), strict=True):
         for name in names:
             axis.plot(minutes, [x[name] for x in samples], label=name.replace("_", " "))
-        axis.set(xlabel="minutes", ylabel=label, ylim=(0, None))
+        most = max(x[name] for name in names for x in samples)
+        axis.set(xlabel="minutes", ylabel=label, ylim=(0, 1.3 * most))
         if len(names) > 1:
-            axis.legend(frameon=False)
+            axis.legend(frameon=False, loc="upper right", ncols=len(names), fontsize="small")
     figure.suptitle(f"{int(samples[-1]['epochs']):,} epochs of the debug preset")
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=110)

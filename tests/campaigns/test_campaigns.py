@@ -41,6 +41,13 @@ def test_damaged_files_load_or_are_refused():
 
 
 @pytest.mark.slow
+def test_inputs_that_reach_new_lines_have_descendants():
+    targets = ("message", "suite_toml", "suite_json", "launch", "score", "hashes", "points")
+    found = campaign("fuzz", 6, "--guided", "--targets", *targets)["guided"]
+    assert found["parents"] >= 1 and found["lines_with"] > 0 < found["lines_without"]
+
+
+@pytest.mark.slow
 def test_hostile_worlds_end_in_one_line():
     assert campaign("worlds", 6)["counts"]["worlds"] >= 1
 

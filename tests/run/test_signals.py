@@ -5,12 +5,13 @@ import signal
 import subprocess
 import sys
 import textwrap
+import time
 
 import pytest
 
 from horizon_imagination.config import Config
 from horizon_imagination.errors import UsageError
-from horizon_imagination.run.signals import RESUME, heeding, preempt_signal
+from horizon_imagination.run.signals import LAUNCHED, RESUME, heeding, preempt_signal
 from horizon_imagination.scale import execute
 from horizon_imagination.scale.execute import Task
 from horizon_imagination.scale.suite import PlannedRun
@@ -26,6 +27,24 @@ def test_the_first_signal_is_a_request_and_the_second_an_interrupt(name):
         assert stop and stop.name == name
         os.kill(os.getpid(), signal.Signals[name])
     assert signal.signal(signal.Signals[name], usual) == before
+
+
+def test_a_second_signal_after_the_end_of_the_step_is_heard_without_a_word(capfd):
+    with pytest.raises(KeyboardInterrupt), heeding() as stop:
+        os.kill(os.getpid(), signal.SIGTERM)
+        stop.stopped.set()
+        time.sleep(0.2)  # whoever waited for the end of the step has time to leave
+        os.kill(os.getpid(), signal.SIGTERM)
+    assert capfd.readouterr().err == ""
+
+
+def test_a_rank_hears_a_request_twice_where_all_processes_of_a_job_are_signalled(monkeypatch):
+    """Once from the cluster and once from its launcher, which ends it if there is a second one."""
+    monkeypatch.setenv(LAUNCHED, "1")
+    with heeding() as stop:
+        for _ in range(2):
+            os.kill(os.getpid(), signal.SIGTERM)
+        assert stop.name == "SIGTERM"
 
 
 def test_a_signal_that_was_ignored_stays_ignored():
@@ -44,20 +63,23 @@ def test_a_signal_that_cannot_be_heeded_is_refused(name):
         preempt_signal(name)
 
 
-def test_a_step_that_never_ends_does_not_keep_the_process():
-    """Not even inside a call into a library, where Python runs no handler."""
-    program = """
+@pytest.mark.parametrize("patient", [False, True])
+def test_a_step_that_never_ends_does_not_keep_the_process(patient):
+    """Not even inside a call into a library, where Python runs no handler; ranks wait longer."""
+    program = f"""
         import ctypes, os, signal, threading
         from horizon_imagination.run import signals
         signals.PATIENCE = 0.2
-        with signals.heeding():
+        with signals.heeding(patient={patient}):
             threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGTERM)).start()
+            threading.Timer(9 if {not patient} else 1.5, os._exit, (7,)).start()
             while True:
                 ctypes.CDLL(None).sleep(60)
     """
     words = [sys.executable, "-c", textwrap.dedent(program)]
-    done = subprocess.run(words, capture_output=True, text=True, timeout=30)
-    assert done.returncode == RESUME and "the step did not end" in done.stderr
+    done = subprocess.run(words, capture_output=True, text=True, timeout=100)
+    assert done.returncode == (7 if patient else RESUME), done.stderr
+    assert ("the step did not end" in done.stderr) != patient
 
 
 def test_a_sweep_resumes_a_run_that_was_asked_to_stop(tmp_path):

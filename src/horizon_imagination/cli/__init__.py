@@ -8,7 +8,13 @@ import sys
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from horizon_imagination.errors import Failure, UsageError, did_you_mean, keep_traceback
+from horizon_imagination.errors import (
+    Failure,
+    UsageError,
+    did_you_mean,
+    keep_traceback,
+    one_line,
+)
 from horizon_imagination.version import __version__
 
 
@@ -135,7 +141,7 @@ def main(argv: list[str] | None = None) -> int:
         return 141
     except (Exception, KeyboardInterrupt) as error:
         line, status = explain(error, argv)
-        print(f"horizon: {' '.join(line.split())}", file=sys.stderr)
+        print(f"horizon: {one_line(line)}", file=sys.stderr)
         return status
 
 

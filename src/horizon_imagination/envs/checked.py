@@ -64,13 +64,14 @@ class Checked(gymnasium.Wrapper):
     def _call(self, method: str, ask: Callable[[], Any]) -> Any:
         try:
             return ask()
-        except (UsageError, EnvFailure):
+        except (UsageError, EnvFailure, KeyboardInterrupt):
             raise
-        except (Exception, SystemExit) as error:
+        except BaseException as error:  # SystemExit and GeneratorExit too
             where = f" (step {self.steps} of an episode)" if method == "step" else ""
-            hint = f"; {OLD}" if "values to unpack" in str(error) else ""
+            line = first_line(error)
+            hint = f"; {OLD}" if "values to unpack" in line else ""
             raise EnvFailure(
-                f"{method}() of {self.name} failed{where}: {first_line(error)}{hint}",
+                f"{method}() of {self.name} failed{where}: {line}{hint}",
                 traceback="".join(traceback.format_exception(error)),
             ) from error
 

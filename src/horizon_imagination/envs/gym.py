@@ -122,9 +122,9 @@ def _build(cfg: EnvConfig, arguments: dict[str, Any]) -> gymnasium.Env:
         env = maker(**arguments)
         if cfg.old_api:
             return OldInterface(env)
-    except UsageError:
+    except (UsageError, KeyboardInterrupt):
         raise
-    except (Exception, SystemExit) as error:
+    except BaseException as error:  # SystemExit and GeneratorExit too
         raise BrokenWorldError(
             f"env.id {cfg.id} could not be built: {first_line(error)}",
             traceback="".join(traceback.format_exception(error)),

@@ -65,7 +65,9 @@ def _import(module_name: str, env_id: str) -> ModuleType:
             f"env.id {env_id}: cannot import {module_name} ({error}): is it installed, or in a "
             "folder on PYTHONPATH?"
         ) from error
-    except (Exception, SystemExit) as error:
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # SystemExit and GeneratorExit too
         raise BrokenWorldError(
             f"env.id {env_id}: importing {module_name} failed: {first_line(error)}",
             traceback="".join(traceback.format_exception(error)),

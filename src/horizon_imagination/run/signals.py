@@ -18,6 +18,9 @@ RESUME = 75
 PATIENCE = 20.0
 """Seconds that a step has to end; a world that hangs must not keep the process."""
 USUAL = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+LAUNCHED = "HORIZON_LAUNCHED"
+"""In the environment of a rank whose launcher passes requests on and ends it at the second one. A
+cluster signals all processes of a job, so such a rank hears the first request twice."""
 
 
 class Paused(Exception):  # noqa: N818  (nobody made an error)
@@ -55,12 +58,13 @@ def preempt_signal(name: str) -> signal.Signals | None:
 
 
 @contextmanager
-def heeding(extra: signal.Signals | None = None) -> Iterator[StopRequest]:
+def heeding(extra: signal.Signals | None = None, *, patient: bool = False) -> Iterator[StopRequest]:
     """Turn signals into a request while the block runs; the second signal is an interrupt.
 
     Signals that were ignored before, as nohup does with SIGHUP, stay ignored. A thread ends the
     process if the step does not end in time: it is told by the system, even where Python's own
-    handlers wait for a call into a library that never returns.
+    handlers wait for a call into a library that never returns. `patient` is for a rank that waits
+    for the first one, which may act in its world for long.
     """
     request = StopRequest()
     if threading.current_thread() is not threading.main_thread():
@@ -68,7 +72,7 @@ def heeding(extra: signal.Signals | None = None) -> Iterator[StopRequest]:
         return
 
     def handle(number: int, frame: object) -> None:
-        if request:
+        if request and LAUNCHED not in os.environ:
             raise KeyboardInterrupt
         request.name = signal.Signals(number).name
 
@@ -80,7 +84,7 @@ def heeding(extra: signal.Signals | None = None) -> Iterator[StopRequest]:
         signal.signal(number, handle)
     told = signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
     watched = {int(number) for number in before}
-    threading.Thread(target=_watch, args=(reader, request, watched), daemon=True).start()
+    threading.Thread(target=_watch, args=(reader, request, watched, patient), daemon=True).start()
     try:
         yield request
     finally:
@@ -91,13 +95,19 @@ def heeding(extra: signal.Signals | None = None) -> Iterator[StopRequest]:
         os.close(writer)
 
 
-def _watch(reader: int, request: StopRequest, watched: set[int]) -> None:
+def _watch(reader: int, request: StopRequest, watched: set[int], patient: bool) -> None:
     """Wait for a first signal, then for the step to end; end the process if it does not."""
     with open(reader, "rb", buffering=0) as file:
         while (byte := file.read(1)) and byte[0] not in watched:
             pass
-        if not byte or request.stopped.wait(PATIENCE):
-            return
+        if byte and not request.stopped.wait(None if patient else PATIENCE):
+            _give_up()
+        while file.read(1):
+            pass  # a signal that is told to nobody would be an error
+
+
+def _give_up() -> None:
+    """End the process in the middle of a step."""
     with suppress(OSError):
         print(
             f"horizon: the step did not end within {PATIENCE:.0f} s of the request to stop; the "

@@ -158,7 +158,8 @@ def _train(
                 trainer.run()
                 return 0
         except Paused:
-            return _stopped(display, folder, f"stopped by {stop.name}", RESUME)
+            who = stop.name or "a signal to another rank"
+            return _stopped(display, folder, f"stopped by {who}", RESUME)
         except KeyboardInterrupt:
             return _stopped(display, folder, "interrupted", 130)
         except (UsageError, EnvFailure) as error:

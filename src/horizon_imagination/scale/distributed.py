@@ -19,7 +19,14 @@ from horizon_imagination.errors import UsageError
 from horizon_imagination.learn.guard import NotFiniteError
 from horizon_imagination.learn.ranks import Ranks, current_ranks
 from horizon_imagination.run.callbacks import Callback
-from horizon_imagination.run.signals import RESUME, Paused, StopRequest, heeding, preempt_signal
+from horizon_imagination.run.signals import (
+    LAUNCHED,
+    RESUME,
+    Paused,
+    StopRequest,
+    heeding,
+    preempt_signal,
+)
 from horizon_imagination.run.start import Request, complete, make_trainer, train
 
 PATIENCE = timedelta(days=1)
@@ -65,20 +72,17 @@ def launch(argv: list[str], count: int, preempt: signal.Signals | None = None) -
         port = probe.getsockname()[1]
     command = [sys.executable, "-m", "horizon_imagination", "train", *argv]
     place = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "WORLD_SIZE": str(count)}
-    # Sessions of their own: Ctrl-C reaches this process alone.
-    ranks = [
-        subprocess.Popen(
-            command,
-            env=os.environ | place | {"RANK": str(rank), "LOCAL_RANK": str(rank)},
-            start_new_session=True,
-        )
-        for rank in range(count)
-    ]
-    try:
-        with heeding(preempt) as stop:
+    place[LAUNCHED] = "1"
+    ranks: list[subprocess.Popen] = []
+    with heeding(preempt) as stop:
+        try:
+            for rank in range(count):
+                mine = os.environ | place | {"RANK": str(rank), "LOCAL_RANK": str(rank)}
+                # Sessions of their own: Ctrl-C reaches this process alone.
+                ranks.append(subprocess.Popen(command, env=mine, start_new_session=True))
             return _watch(ranks, stop)
-    finally:
-        _end(ranks, 0.0)
+        finally:
+            _end(ranks, 0.0)
 
 
 def run_rank(request: Request, callbacks: Sequence[Callback] = ()) -> int:
@@ -116,7 +120,7 @@ def _follow(request: Request) -> int:
     """Learn with the first rank, which reports for all."""
     config, launch = complete(request)
     with (
-        heeding(preempt_signal(config.runtime.preempt_signal)) as stop,
+        heeding(preempt_signal(config.runtime.preempt_signal), patient=True) as stop,
         closing(make_trainer(request, config, launch, Callback(), stop)) as trainer,
     ):
         try:
@@ -132,20 +136,26 @@ def _follow(request: Request) -> int:
 
 
 def _watch(ranks: list[subprocess.Popen], stop: StopRequest) -> int:
-    """Wait for all; if one fails, the others have a while to notice."""
+    """Wait for all; if one fails, or the first ends, the others have a while to notice."""
     while True:
         if stop and not stop.stopped.is_set():
             stop.stopped.set()  # the first rank has a clock of its own
             ranks[0].send_signal(signal.SIGTERM)
         codes = [rank.poll() for rank in ranks]
-        failed = [code for code in codes if code and code != RESUME]
-        if failed:
-            _end(ranks, GRACE / 3)
-            first = ranks[0].returncode
-            return first if first and first > 0 else 1
-        if None not in codes:
-            return ranks[0].returncode
+        failed = any(code and code != RESUME for code in codes)
+        if failed or codes[0] is not None:
+            _end(ranks, GRACE / 3 if failed else GRACE)
+            return _status([rank.returncode for rank in ranks], failed, stop)
         time.sleep(0.1)
+
+
+def _status(codes: list[int], failed: bool, stop: StopRequest) -> int:
+    """The exit status of all, from those of the ranks: what the first one says, if it can."""
+    if stop and codes[0] == -signal.SIGTERM:
+        return RESUME  # it was asked before it had begun
+    if codes[0] > 0:
+        return codes[0]
+    return int(failed or any(code > 0 for code in codes))
 
 
 def _end(ranks: list[subprocess.Popen], grace: float) -> None:
@@ -153,7 +163,8 @@ def _end(ranks: list[subprocess.Popen], grace: float) -> None:
     until = time.monotonic() + grace
     while time.monotonic() < until and any(rank.poll() is None for rank in ranks):
         time.sleep(0.05)
-    for rank in ranks:
-        if rank.poll() is None:
-            rank.kill()
-            rank.wait()
+    left = [rank for rank in ranks if rank.poll() is None]
+    for rank in left:
+        rank.kill()
+    for rank in left:
+        rank.wait()
