@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from horizon_imagination.run.estimated import read_estimate
 
 import horizon_imagination as hi
 from horizon_imagination.agent import Agent
@@ -24,7 +25,6 @@ from horizon_imagination.play.messages import Malformed, parse
 from horizon_imagination.presets import PRESETS
 from horizon_imagination.pretrained.cache import parse_converted
 from horizon_imagination.run.diagnosis import diagnose
-from horizon_imagination.run.estimated import read_estimate
 from horizon_imagination.run.folder import read_config, read_launch, rewind_metrics
 from horizon_imagination.run.integrity import inspect
 from horizon_imagination.run.read import (
