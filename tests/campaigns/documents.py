@@ -11,7 +11,6 @@ import types
 import typing
 from typing import Any
 
-from horizon_imagination.run.estimated import Estimated
 from hypothesis import strategies as st
 
 from horizon_imagination.action_json import MOST_ACTIONS, WrittenActions
@@ -19,6 +18,7 @@ from horizon_imagination.bench.document import _Schema as Bench
 from horizon_imagination.data.layout import FORMAT, VERSION
 from horizon_imagination.data.layout import _Content as Dataset
 from horizon_imagination.run.folder import Launch
+from horizon_imagination.run.needs import Estimated
 from horizon_imagination.run.read import _Evaluation as Evaluation
 from horizon_imagination.run.read import _Session as Session
 from horizon_imagination.scale.suite import _Described as Described

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from horizon_imagination.run.estimated import read_estimate
 
 import horizon_imagination as hi
 from horizon_imagination.agent import Agent
@@ -27,6 +26,7 @@ from horizon_imagination.pretrained.cache import parse_converted
 from horizon_imagination.run.diagnosis import diagnose
 from horizon_imagination.run.folder import read_config, read_launch, rewind_metrics
 from horizon_imagination.run.integrity import inspect
+from horizon_imagination.run.needs import read_estimate
 from horizon_imagination.run.read import (
     best_score,
     is_finished,
