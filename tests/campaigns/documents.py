@@ -22,7 +22,7 @@ from horizon_imagination.run.needs import Estimated
 from horizon_imagination.run.read import _Evaluation as Evaluation
 from horizon_imagination.run.read import _Session as Session
 from horizon_imagination.scale.suite import _Described as Described
-from horizon_imagination.snapshots import Progress, Score, UnfinishedEpoch
+from horizon_imagination.snapshots import BestScore, Progress, UnfinishedEpoch
 from horizon_imagination.studies.quality.records import _Line as Point
 from horizon_imagination.studies.quality.results import _Resampled as Resampled
 
@@ -30,7 +30,7 @@ SCHEMAS = {
     "dataset.json": Dataset,
     "run.json": Launch,
     "state.json": Progress,
-    "score.json": Score,
+    "score.json": BestScore,
     "estimate.json": Estimated,
     "evaluation": Evaluation,
     "sessions.jsonl": Session,

@@ -19,7 +19,7 @@ from horizon_imagination.errors import UsageError
 from horizon_imagination.presets import PRESETS
 from horizon_imagination.run.folder import Launch
 from horizon_imagination.schema import checked, parse
-from horizon_imagination.snapshots import Description, Progress
+from horizon_imagination.snapshots import AgentDescription, Progress
 
 SETTINGS = settings(
     max_examples=20,
@@ -82,4 +82,4 @@ def test_one_changed_field_of_a_config_loads_or_is_refused_in_one_line(data):
     if data.draw(st.booleans()):
         return loads_or_says_why(data.draw(changed(config)), Config)
     described = {"config": config, "num_actions": 3}
-    loads_or_says_why(data.draw(changed(described)), Description)
+    loads_or_says_why(data.draw(changed(described)), AgentDescription)
