@@ -6,13 +6,13 @@ import pytest
 from coded_world import create, fill
 from test_importers import filmed, save
 
-from horizon_imagination.cli import DATA, dispatch
+from horizon_imagination.cli import DATA, command_of
 from horizon_imagination.data import Store
 from horizon_imagination.errors import UsageError
 
 
 def main(argv):
-    return dispatch(argv, DATA, "horizon data")
+    return command_of(argv, DATA, "horizon data")() or 0
 
 
 def test_info_prints_a_table_or_json(tmp_path, capsys):

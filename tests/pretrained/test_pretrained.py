@@ -18,7 +18,7 @@ import torch.nn.functional as F
 from safetensors.torch import load_file, save_file
 
 from horizon_imagination import pretrained
-from horizon_imagination.cli import WEIGHTS, dispatch
+from horizon_imagination.cli import WEIGHTS, command_of
 from horizon_imagination.errors import UsageError
 from horizon_imagination.models.perceptual import BLOCKS, PerceptualLoss
 from horizon_imagination.pretrained import cache, convert, fetch
@@ -61,7 +61,7 @@ def packed(content, member=cache.SOURCES["vgg16"].member):
 
 
 def main(argv):
-    return dispatch(argv, WEIGHTS, "horizon weights")
+    return command_of(argv, WEIGHTS, "horizon weights")() or 0
 
 
 @pytest.fixture

@@ -5,7 +5,8 @@ import importlib
 import io
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import NamedTuple
 
 from horizon_imagination.errors import (
@@ -134,7 +135,7 @@ def main(argv: list[str] | None = None) -> int:
         if argv[:1] in (["-V"], ["--version"]):
             print(__version__)
             return 0
-        return dispatch(argv, COMMANDS, "horizon", FOOT)
+        return command_of(argv, COMMANDS, "horizon", FOOT)() or 0
     except BrokenPipeError:
         # The reader has left; nothing more can be said, not even at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -205,11 +206,12 @@ def _write_traceback(error: BaseException, argv: list[str]) -> str:
     return file.name
 
 
-def dispatch(argv: list[str], table: Table, prog: str, more: str = "") -> int:
-    """Run the command that the first word names; no word, or a request for help, lists them."""
+def command_of(
+    argv: list[str], table: Table, prog: str, more: str = ""
+) -> Callable[[], int | None]:
+    """What the first word names, ready to be called; no word, or a request for help: the list."""
     if not argv or argv[0] in ("-h", "--help", "help"):
-        print(_help(table, prog, more))
-        return 0
+        return partial(print, _help(table, prog, more))
     name, *rest = argv
     if name not in table:
         raise UsageError(
@@ -217,9 +219,9 @@ def dispatch(argv: list[str], table: Table, prog: str, more: str = "") -> int:
         )
     found = table[name]
     if isinstance(found, Group):
-        return dispatch(rest, found.commands, f"{prog} {name}", found.more)
+        return command_of(rest, found.commands, f"{prog} {name}", found.more)
     module = importlib.import_module(f"horizon_imagination.cli.{found.module}")
-    return getattr(module, found.main)(rest) or 0
+    return partial(getattr(module, found.main), rest)
 
 
 def _help(table: Table, prog: str, more: str) -> str:

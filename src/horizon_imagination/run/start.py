@@ -126,52 +126,42 @@ def train(request: Request, callbacks: Sequence[Callback] = ()) -> int:
     if request.dry_run:
         print(_checked(request, config)[1].text)
         return 0
-    with heeding(preempt) as stop:
-        return _train(request, config, launch, callbacks, stop)
-
-
-def _train(
-    request: Request,
-    config: Config,
-    launch: Launch,
-    callbacks: Sequence[Callback],
-    stop: StopRequest,
-) -> int:
-    config, needs = _checked(request, config)
     folder, display = request.folder, Display()
-    with claimed(folder), closing(display):
-        described = is_run(folder)
-        prepare(folder, config, launch)
-        try:
-            if needs.text:
-                write_estimate(folder, needs.estimated)
-            logs, warnings = make_logs(folder, config, request.wandb)
-            for line in (*filter(None, [needs.text]), *(f"warning: {x}" for x in warnings)):
-                display.on_note(line)
-            everyone = Callbacks([display, DiskWatch(), *callbacks, *logs])
-            with _closing(make_trainer(request, config, launch, everyone, stop)) as trainer:
-                if trainer.resume():
-                    if trainer.finished:
-                        display.on_note(_finished(trainer))
-                        return 0
-                    display.on_note(_resuming(trainer))
-                trainer.run()
-                return 0
-        except Paused:
-            who = stop.name or "a signal to another rank"
-            return _stopped(display, folder, f"stopped by {who}", RESUME)
-        except KeyboardInterrupt:
-            return _stopped(display, folder, "interrupted", 130)
-        except (UsageError, EnvFailure) as error:
-            if not has_begun(folder):
-                abandon(folder, described)
-                kept = f"; no epoch was finished, and nothing is kept in {folder}"
-                raise _with(error, kept) from error
-            if isinstance(error, UsageError):
-                raise
-            return _stopped(display, folder, str(error) + keep_traceback(error, folder), 1)
-        except (Failure, torch.OutOfMemoryError, OSError, SafetensorError) as error:
-            return _stopped(display, folder, _one_line(error), 1)
+    with heeding(preempt) as stop:
+        config, needs = _checked(request, config)
+        with claimed(folder), closing(display):
+            described = is_run(folder)
+            prepare(folder, config, launch)
+            try:
+                if needs.text:
+                    write_estimate(folder, needs.estimated)
+                logs, warnings = make_logs(folder, config, request.wandb)
+                for line in (*filter(None, [needs.text]), *(f"warning: {x}" for x in warnings)):
+                    display.on_note(line)
+                everyone = Callbacks([display, DiskWatch(), *callbacks, *logs])
+                with _closing(make_trainer(request, config, launch, everyone, stop)) as trainer:
+                    if trainer.resume():
+                        if trainer.finished:
+                            display.on_note(_finished(trainer))
+                            return 0
+                        display.on_note(_resuming(trainer))
+                    trainer.run()
+                    return 0
+            except Paused:
+                who = stop.name or "a signal to another rank"
+                return _stopped(display, folder, f"stopped by {who}", RESUME)
+            except KeyboardInterrupt:
+                return _stopped(display, folder, "interrupted", 130)
+            except (UsageError, EnvFailure) as error:
+                if not has_begun(folder):
+                    abandon(folder, described)
+                    kept = f"; no epoch was finished, and nothing is kept in {folder}"
+                    raise _with(error, kept) from error
+                if isinstance(error, UsageError):
+                    raise
+                return _stopped(display, folder, str(error) + keep_traceback(error, folder), 1)
+            except (Failure, torch.OutOfMemoryError, OSError, SafetensorError) as error:
+                return _stopped(display, folder, _one_line(error), 1)
 
 
 def _with(error: UsageError | EnvFailure, words: str) -> Exception:
