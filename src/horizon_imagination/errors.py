@@ -1,6 +1,7 @@
 """What went wrong, said in one line."""
 
 import difflib
+import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -100,3 +101,13 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
     known = list(known)
     close = difflib.get_close_matches(word, known, n=1)
     return f"did you mean '{close[0]}'?" if close else f"there are {', '.join(known)}"
+
+
+def file_of(error: OSError) -> str:
+    """The file that an error names, as text; empty if it names none.
+
+    >>> file_of(OSError(5, "Input/output error", b"/runs/x/events")), file_of(OSError("odd"))
+    ('/runs/x/events', '')
+    """
+    name = error.filename
+    return os.fsdecode(name) if isinstance(name, bytes) else str(name or "")

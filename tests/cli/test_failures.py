@@ -26,6 +26,7 @@ def full(path="/runs/x/report.html"):
     [
         (full(), 2, "/runs/x/report.html: No space left on device; files that were complete"),
         (full(), 2, "make room, then repeat the command"),
+        (full(b"/runs/x/events"), 2, "horizon: /runs/x/events: No space left"),
         (PermissionError(errno.EACCES, "Permission denied", "x"), 2, "another place with --out"),
         (OSError("odd"), 2, "odd; files that were complete are unchanged"),
         (SafetensorError("I/O error:\nNo space left"), 2, "I/O error: No space left"),

@@ -1,8 +1,11 @@
 """Metrics on disk: lines of JSON, TensorBoard events, and what a missing package costs."""
 
+import errno
 import json
 import math
+import os
 import sys
+import threading
 import time
 from dataclasses import replace
 
@@ -102,6 +105,26 @@ def test_tensorboard_has_the_strips_as_images(tmp_path, run_start):
     log.on_end()
     found = events(tmp_path).Images("strips")
     assert [(x.step, x.height, x.width) for x in found] == [(80, 8, 6), (120, 9, 6)]
+
+
+def test_events_that_cannot_be_written_are_told_once_and_without_a_traceback(
+    tmp_path, run_start, monkeypatch
+):
+    said, stray = [], threading.ExceptHookArgs((ValueError, ValueError("other"), None, None))
+    monkeypatch.setattr(threading, "excepthook", said.append)
+    log = TensorBoard(tmp_path)
+    log.on_start(run_start)
+
+    def fail(writer, data):
+        raise OSError(errno.EIO, os.strerror(errno.EIO), b"events")
+
+    monkeypatch.setattr("tensorboard.summary.writer.record_writer.RecordWriter.write", fail)
+    with pytest.raises(OSError, match="Input/output error"):
+        for epoch in range(100):
+            log.on_metrics(epoch, {"env/return": 0.0, "env/steps": epoch})
+    assert said == [], "the thread of the writer prints a traceback of the same error"
+    threading.excepthook(stray)
+    assert said == [stray], "failures of other threads are told as before"
 
 
 def test_a_missing_tensorboard_costs_one_warning(tmp_path, monkeypatch):

@@ -13,6 +13,7 @@ from horizon_imagination.errors import (
     Failure,
     UsageError,
     did_you_mean,
+    file_of,
     keep_traceback,
     one_line,
 )
@@ -156,7 +157,7 @@ def explain(error: BaseException, argv: list[str]) -> tuple[str, int]:
     if isinstance(error, Failure):
         return str(error) + keep_traceback(error), 1
     if isinstance(error, OSError):
-        where = f"{error.filename}: " if error.filename else ""
+        where = f"{name}: " if (name := file_of(error)) else ""
         return f"{where}{error.strerror or error}; {_file_advice(error.errno)}", 2
     if kind == "SafetensorError":
         return f"weights cannot be read or written: {error}; {_file_advice(None)}", 2

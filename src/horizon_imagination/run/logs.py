@@ -2,6 +2,7 @@
 
 import math
 import secrets
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -64,6 +65,7 @@ class TensorBoard(Callback):
         self._by_epoch = not run.agent.config.training.collect_steps
         done = [entry for entry in read_metrics(self.folder) if entry["epoch"] < run.first_epoch]
         first = self._step(done[-1]["epoch"], done[-1]) + 1 if done else None
+        _hush_writers()
         self.writer = SummaryWriter(str(self.folder / TENSORBOARD), purge_step=first)
 
     def on_metrics(self, epoch: int, metrics: dict[str, float]) -> None:
@@ -96,6 +98,24 @@ class TensorBoard(Callback):
             paper.alpha_composite(image.convert("RGBA"))
             pixels = np.asarray(paper.convert("RGB"))
         self.writer.add_image("strips", pixels, step, dataformats="HWC")
+
+
+def _hush_writers() -> None:
+    """Events are written by a thread; the run raises its errors, so the thread need not print them.
+
+    Failures of other threads are told as before.
+    """
+    before = threading.excepthook
+    if getattr(before, "hushes_writers", False):
+        return
+
+    def hook(args: threading.ExceptHookArgs) -> None:
+        of_writer = type(args.thread).__module__.startswith("tensorboard.")
+        if not (of_writer and isinstance(args.exc_value, OSError)):
+            before(args)
+
+    hook.hushes_writers = True  # type: ignore[attr-defined]
+    threading.excepthook = hook
 
 
 class Wandb(Callback):

@@ -17,7 +17,7 @@ from horizon_imagination.data import Store
 from horizon_imagination.device import resolve_device
 from horizon_imagination.envs import actor_bias
 from horizon_imagination.envs.look import look
-from horizon_imagination.errors import EnvFailure, Failure, UsageError, keep_traceback
+from horizon_imagination.errors import EnvFailure, Failure, UsageError, file_of, keep_traceback
 from horizon_imagination.kernels import wanted
 from horizon_imagination.learn.ranks import current_ranks
 from horizon_imagination.pretrained import is_installed, load_weights
@@ -284,8 +284,8 @@ def _how_to_resume(folder: Path) -> str:
 
 def _one_line(error: BaseException) -> str:
     text = " ".join(str(error).split())
-    if isinstance(error, OSError) and error.filename:
-        return f"{error.filename}: {error.strerror}"
+    if isinstance(error, OSError) and (name := file_of(error)):
+        return f"{name}: {error.strerror}"
     if isinstance(error, torch.OutOfMemoryError):
         return (
             "the device is out of memory; raise the micro_batches of a learner "
