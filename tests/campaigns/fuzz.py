@@ -32,7 +32,9 @@ from mutations import damaged
 ROOM = 1 * 2**30
 """Bytes that reading may take beyond what the program has when it begins."""
 LIMIT = 10.0
-"""Seconds that one input may take."""
+"""Seconds that one input may take: then an alarm ends it and says where it was."""
+SILENCE = 6 * LIMIT
+"""Seconds without a word after which a worker hangs where no alarm ends it."""
 RUNS_CODE = {
     *("os.system", "os.exec", "os.fork", "os.forkpty", "os.posix_spawn", "os.spawn"),
     *("subprocess.Popen", "ctypes.dlopen", "pickle.find_class", "socket.connect", "os.startfile"),
@@ -232,7 +234,7 @@ def watch(tally: Tally, names: list[str], keep: Path | None, reached: Reached | 
         number += 1
         name, content, more = "", b"", True
         while more:
-            heard = mine.recv() if mine.poll(LIMIT + 110 * (not name)) else None
+            heard = mine.recv() if mine.poll(SILENCE + 60 * (not name)) else None
             if heard is None:
                 worker.kill()
                 fell(tally, known, keep, name, content, "a hang that no signal ends")

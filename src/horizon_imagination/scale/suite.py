@@ -82,12 +82,9 @@ class PlannedRun(Member):
 
 def runs_of(suite: Suite) -> list[PlannedRun]:
     """All runs, one seed of everything before the next, so that what is unfinished is balanced."""
-    runs = [
-        _run(world, setting, seed)
-        for seed in suite.seeds
-        for world in suite.worlds
-        for setting in suite.settings
-    ]
+    pairs = [(world, setting) for world in suite.worlds for setting in suite.settings]
+    begun = [(world, setting, _config(world, setting)) for world, setting in pairs]
+    runs = [_run(*pair, seed) for seed in suite.seeds for pair in begun]
     twice = [name for name, count in Counter(run.name for run in runs).items() if count > 1]
     if twice:
         raise UsageError(f"the suite {suite.name} has the run {twice[0]} twice; leave one out")
@@ -224,7 +221,8 @@ def _is_inside(folder: str) -> bool:
     return bool(parts) and ".." not in parts and not Path(folder).is_absolute()
 
 
-def _run(world: World, setting: Setting, seed: int) -> PlannedRun:
+def _config(world: World, setting: Setting) -> Config:
+    """The config of all seeds of a setting on a world."""
     where = f"{setting.name} on {world.env}"
     if world.preset not in PRESETS:
         known = ", ".join(PRESETS)
@@ -237,10 +235,14 @@ def _run(world: World, setting: Setting, seed: int) -> PlannedRun:
         raise UsageError(f"{where}: {reserved.pop()} is set by worlds and seeds, not by override")
     # Threads are the sweep's to choose, unless the override does.
     begin = overridden(PRESETS[world.preset][1], {"runtime.threads": 0} | override, where)
-    config = dataclasses.replace(begin, env=dataclasses.replace(begin.env, id=world.env), seed=seed)
+    return dataclasses.replace(begin, env=dataclasses.replace(begin.env, id=world.env))
+
+
+def _run(world: World, setting: Setting, config: Config, seed: int) -> PlannedRun:
     env = world.env.removeprefix("ALE/").removesuffix("-v5").removesuffix("-v0")
     plain = "".join(x if _plain(x) else "-" for x in env)
     name = f"{plain}-{setting.name}-{seed}"
+    config = dataclasses.replace(config, seed=seed)
     return PlannedRun(name, world.env, setting.name, seed, name, world.preset, config)
 
 
