@@ -8,11 +8,14 @@ import torch
 
 import horizon_imagination as hi
 from horizon_imagination.cli import main
+from horizon_imagination.data import Store
 from horizon_imagination.envs.catch import SmallCatch
 from horizon_imagination.envs.given import register
 from horizon_imagination.errors import UsageError
 from horizon_imagination.presets import DEBUG
+from horizon_imagination.studies.dreams import play_and_imagine
 from horizon_imagination.studies.exact_catch import ExactCatch
+from horizon_imagination.studies.quality.videos import generate, sample_scenes
 from horizon_imagination.world_model import check_world_model
 
 CONFIG = replace(
@@ -166,6 +169,22 @@ def test_a_run_in_a_given_world_model_can_be_played_and_drawn(trained, tmp_path)
     assert last.picture.shape == real.render().shape and game.steps == 3
     picture = hi.strips(run.agent, run.folder, count=1)
     assert picture.size[0] > 50
+
+
+def test_the_studies_take_a_given_world_model(trained, tmp_path):
+    agent, store = trained[1].agent, Store.open(trained[1].folder / "replay")
+    scenes = sample_scenes(agent, store, videos=4, horizon=2, context=1, seed=0)
+    made = generate(agent, scenes, hi.autoregressive_schedule(2, 2), batch=4)
+    store.close()
+    real, videos = scenes.frames[:, 1:].float(), made.videos.float()
+    assert made.broken == 0 and (videos - real).abs().mean() < 2, "its velocities are exact"
+    # Its own environment cannot be put back into an earlier state; the embedded one can.
+    env = replace(agent.config.env, id="small-catch")
+    sizes = {"contexts": 4, "steps": 24, "seed": 0, "progress": lambda *_: None}
+    futures = play_and_imagine(agent, env, tmp_path / "dreams", **sizes)
+    assert futures.imagined.shape == (4, 3)
+    # Its reward model is exact, too, on the frames that the environment shows.
+    assert futures.read == pytest.approx(futures.real, abs=0.05)
 
 
 def test_objects_that_are_no_environment_and_no_world_model_are_refused():

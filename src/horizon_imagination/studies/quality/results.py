@@ -30,6 +30,7 @@ from horizon_imagination.studies.quality.records import (
     file_name,
     load_features,
 )
+from horizon_imagination.wording import signed
 
 
 @dataclass(frozen=True)
@@ -356,9 +357,8 @@ def _parallel(results: Results, budget: int) -> list[GridPoint]:
 
 
 def _show(interval: Interval) -> str:
-    if interval.low == interval.high:
-        return f"{interval.estimate:+.4g}"
-    return f"{interval.estimate:+.4g} [{interval.low:+.4g}, {interval.high:+.4g}]"
+    estimate, low, high = (signed(x, 4) for x in (interval.estimate, interval.low, interval.high))
+    return estimate if interval.low == interval.high else f"{estimate} [{low}, {high}]"
 
 
 def _list(values: list[float]) -> str:
