@@ -9,6 +9,7 @@ from remembering_agent import remembering_agent
 
 from horizon_imagination.collect import Collector
 from horizon_imagination.data import Replay, Store
+from horizon_imagination.envs.atari import LIFE_LOST
 from horizon_imagination.presets import PRESETS
 
 DEBUG = PRESETS["debug"][1]
@@ -80,3 +81,37 @@ def test_untrained_play_is_sampled_from_the_prior_and_asks_no_network(agent, tmp
     collector.collect(900, trained=False)
     counts = np.bincount(store.action[: store.num_frames][np.arange(store.num_frames) % 5 != 4])
     assert counts.min() > 240 and counts.max() < 360
+
+
+class Lives(Colours):
+    """Games of three lives, an episode each; life i lasts i + 1 steps and pays 1 a step."""
+
+    def __init__(self):
+        super().__init__()
+        self.life = -1
+
+    def reset(self, *, seed=None, options=None):
+        self.life = (self.life + 1) % 3
+        return super().reset()
+
+    def step(self, action):
+        self.steps += 1
+        ended = self.steps == self.life + 1
+        return self.frame(), 1.0, ended, False, {LIFE_LOST: True} if ended and self.life < 2 else {}
+
+
+@pytest.mark.parametrize("pieces", [[30], [1] * 30, [5] * 6])
+def test_the_return_of_a_game_counts_all_its_lives(agent, tmp_path, pieces):
+    """Also where the collection or the run was interrupted between two of them."""
+    returns, lengths, env, position = [], [], Lives(), None
+    store = Store.create(tmp_path / "store", (3, 32, 32), 3, "colours")
+    for steps in pieces:
+        collector = Collector(env, store, Replay(store, DEBUG.replay), agent, torch.Generator())
+        seen = collector.collect(steps, trained=False)
+        returns, lengths = returns + seen.returns, lengths + seen.lengths
+        position = store.position()
+        store.close()
+        store = Store.open(tmp_path / "store", "a")
+        store.rewind(position)
+    assert returns == [6.0] * 5 and lengths == [6] * 5
+    assert len(store.starts) == 15

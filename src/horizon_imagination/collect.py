@@ -15,13 +15,16 @@ from horizon_imagination.agent import Agent
 from horizon_imagination.data import Replay, Store
 from horizon_imagination.device import autocast
 from horizon_imagination.engine.graph import StepGraph
+from horizon_imagination.envs.atari import LIFE_LOST
 from horizon_imagination.envs.spaces import single, to_world
 from horizon_imagination.models.recurrent import RecurrentState
+
+FAILURE = "failure"
 
 
 @dataclass
 class Collected:
-    """What a collection phase saw: episodes that ended in it, and failures of the environment."""
+    """What a collection phase saw: games that ended in it, and failures of the environment."""
 
     steps: int = 0
     returns: list[float] = field(default_factory=list)
@@ -81,30 +84,34 @@ class Collector:
 
     def _begin(self, now: Unfinished, on_failure: Callable[[str], None]) -> None:
         observation, info = self.env.reset()
-        if "failure" in info:
+        if FAILURE in info:
             now.seen.failures += 1
-            on_failure(f"{info['failure']} (at reset)")
+            on_failure(f"{info[FAILURE]} (at reset)")
         self.store.begin(_frame(observation))
         now.state = now.pending = None
 
     def _step(self, now: Unfinished, action: Any, on_failure: Callable[[str], None]) -> None:
         observation, reward, terminated, truncated, info = self.env.step(action)
-        failure: dict[str, Any] = {"failure": info["failure"]} if "failure" in info else {}
-        self.store.add(
-            action, float(reward), terminated, truncated, _frame(observation), failure or None
-        )
+        kept = {key: info[key] for key in (FAILURE, LIFE_LOST) if key in info}
+        self.store.add(action, float(reward), terminated, truncated, _frame(observation), kept)
         now.pending = None
         now.seen.steps += 1
-        if failure:
+        if FAILURE in kept:
             now.seen.failures += 1
-            on_failure(str(failure["failure"]))
-        if terminated or truncated:
+            on_failure(str(kept[FAILURE]))
+        if (terminated or truncated) and LIFE_LOST not in kept:
             self._ended(now.seen)
 
     def _ended(self, seen: Collected) -> None:
-        start = int(self.store.starts[-1])
+        """Count the game that is over: its last episode and, where a lost life ends one, those of
+        the lives before."""
+        starts = self.store.starts
+        first = len(starts) - 1
+        while first > 0 and LIFE_LOST in self.store.info(int(starts[first - 1])):
+            first -= 1
+        start = int(starts[first])
         seen.returns.append(float(self.store.reward[start:].sum()))
-        seen.lengths.append(self.store.num_frames - start - 1)
+        seen.lengths.append(self.store.num_frames - start - (len(starts) - first))
 
     @torch.no_grad()
     def _primed(self) -> RecurrentState | None:

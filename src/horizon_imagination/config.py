@@ -47,7 +47,7 @@ class AtariConfig:
     sticky: float = 0.0
     """Probability that the emulator repeats the previous action."""
     end_on_life_loss: bool = False
-    """Report the loss of a life as the end of the episode."""
+    """Report the loss of a life as the end of the episode; evaluations play whole games."""
     sign_rewards: bool = False
     """Replace each reward by its sign."""
     max_frames: int = 108_000

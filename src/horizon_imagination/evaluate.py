@@ -4,7 +4,7 @@ import contextlib
 import typing
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from itertools import islice
 from typing import Any, runtime_checkable
@@ -57,6 +57,10 @@ class Protocol:
     envs: int = 16
     """Episodes played concurrently."""
 
+    def __post_init__(self) -> None:
+        atari = replace(self.env.atari, end_on_life_loss=False)  # whole games, as people play them
+        object.__setattr__(self, "env", replace(self.env, atari=atari))
+
     def lines(self) -> list[str]:
         """The protocol for people."""
         env, atari = self.env, self.env.atari
@@ -70,8 +74,7 @@ class Protocol:
             said.append(
                 f"Atari: frame skip {atari.frame_skip}, up to {atari.max_noops} no-ops (in "
                 f"{atari.noop_unit}), sticky {atari.sticky:g}, "
-                f"{'all 18' if atari.full_actions else 'minimal'} actions, "
-                f"{'ends' if atari.end_on_life_loss else 'no end'} on life loss, at most "
+                f"{'all 18' if atari.full_actions else 'minimal'} actions, whole games of at most "
                 f"{atari.max_frames:,} frames"
             )
         return said

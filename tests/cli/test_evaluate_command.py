@@ -3,6 +3,7 @@
 import errno
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from threading import Barrier
 from unittest.mock import patch
@@ -274,6 +275,14 @@ def test_the_atari_protocol_is_stated():
     env = EnvConfig(id="ALE/Boxing-v5", atari=AtariConfig(sticky=0.25, max_noops=7))
     said = " ".join(Protocol(env, 10, 0, False).lines())
     assert "up to 7 no-ops (in steps)" in said and "sticky 0.25" in said
+
+
+def test_whole_games_are_played_where_training_ends_with_a_life():
+    whole = EnvConfig(id="ALE/Breakout-v5", size=16, atari=AtariConfig(max_noops=0))
+    lives = replace(whole, atari=replace(whole.atari, end_on_life_loss=True))
+    played, expected = (evaluate(None, Protocol(env, 1, 0, False)) for env in (lives, whole))
+    assert played == expected
+    assert not Protocol(lives, 1, 0, False).to_json()["env"]["atari"]["end_on_life_loss"]
 
 
 def test_a_random_recording_is_a_sealed_and_good_dataset(dataset):

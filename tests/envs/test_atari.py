@@ -11,7 +11,7 @@ from PIL import Image
 
 from horizon_imagination.config import AtariConfig, EnvConfig
 from horizon_imagination.envs import make_env, restore, snapshot
-from horizon_imagination.envs.atari import PAPER_GAMES, Atari, atari_games
+from horizon_imagination.envs.atari import LIFE_LOST, PAPER_GAMES, Atari, atari_games
 from horizon_imagination.envs.known import atari_game
 from horizon_imagination.errors import UsageError
 
@@ -167,6 +167,18 @@ def test_the_loss_of_a_life_can_end_an_episode_and_the_game_goes_on():
         lives.append(env.ale.lives())
         _, info = env.reset()
     assert lives == [5, 4, 3, 2, 1, 0] and info["lives"] == 5
+
+
+def test_a_lost_life_is_told_apart_from_the_end_of_the_game():
+    env, said = breakout(end_on_life_loss=True), []
+    env.reset(seed=0)
+    for _ in range(5):
+        terminated = False
+        while not terminated:
+            *_, terminated, _, info = env.step(1)
+        said.append(info.get(LIFE_LOST))
+        env.reset()
+    assert said == [True, True, True, True, None]
 
 
 def test_rewards_are_raw_unless_their_sign_is_asked_for():

@@ -292,6 +292,10 @@ class Store:
         """All episodes, the open one included."""
         return self._table(self.num_frames)
 
+    def info(self, start: int) -> Mapping[str, Any]:
+        """What is known of the episode that begins at a row besides its steps."""
+        return self._info.get(start, {})
+
     @property
     def returns(self) -> list[float]:
         """Sum of rewards of each episode that has ended."""

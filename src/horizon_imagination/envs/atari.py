@@ -16,6 +16,9 @@ from horizon_imagination.errors import UsageError
 PAPER_GAMES = {"Boxing": 18, "CrazyClimber": 9, "Gopher": 8, "KungFuMaster": 14}
 """The games of the paper and how many actions they have."""
 
+LIFE_LOST = "life_lost"
+"""In the info of a step that ended an episode, though the game goes on with the next life."""
+
 TWO_PLAYERS_ONLY = {"combat", "joust", "maze_craze", "warlords"}
 
 Frame = UInt8[np.ndarray, "size size 3"]
@@ -81,8 +84,9 @@ class Atari(gymnasium.Env):
         if not 0 <= action < len(self.actions):
             raise UsageError(f"action {action} is unknown: expected 0 to {len(self.actions) - 1}")
         seen, reward = self._hold(int(action), self.protocol.frame_skip)
-        terminated = self.ale.game_over(with_truncation=False)
+        terminated, goes_on = self.ale.game_over(with_truncation=False), False
         if self.protocol.end_on_life_loss and self.ale.lives() < self.lives:
+            goes_on = not self.ale.game_over()
             terminated = True  # `lives` stays: it tells the next reset what happened
         else:
             self.lives = self.ale.lives()
@@ -90,7 +94,8 @@ class Atari(gymnasium.Env):
             reward = float(np.sign(reward))
         self.frame = resize(seen, self.size)
         truncated = not terminated and self.ale.game_truncated()
-        return self.frame, reward, terminated, truncated, self._info()
+        info = self._info() | ({LIFE_LOST: True} if goes_on else {})
+        return self.frame, reward, terminated, truncated, info
 
     def get_action_meanings(self) -> list[str]:
         """What the actions are called, as in Gymnasium."""
