@@ -237,6 +237,9 @@ class WorldModelConfig:
     """Longest clean prefix, as a share of the segment."""
     horizon_times: float = 0.0
     """Share of samples whose times are shaped like a row of the Horizon schedule."""
+    noise_ahead: int | None = None
+    """Frames of pure noise in a segment that teach the denoiser: the first so many, which are next
+    to be denoised. None for all of them."""
     reward_rate: float = 1.0
     """Learning rate of the reward model, as a multiple of the learner's."""
     reward_weight_decay: float | None = None

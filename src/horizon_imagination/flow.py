@@ -45,12 +45,21 @@ def sweep_times(batch: int, horizon: int, context: int, rng: torch.Generator) ->
     return torch.cat([torch.ones(batch, context, device=rng.device), tau], dim=1)
 
 
-def trainable(tau: Times, mask: Flags) -> Flags:
+def trainable(tau: Times, mask: Flags, noise_ahead: int | None = None) -> Flags:
     """Frames that teach the denoiser: not padding, and not clean.
 
-    At tau = 1 the target z^1 - z^0 holds noise that the input does not show.
+    At tau = 1 the target z^1 - z^0 holds noise that the input does not show. With `noise_ahead`,
+    of the frames at tau = 0 only the first so many teach: what follows pure noise cannot be told,
+    and imagination does not ask for it.
+
+    >>> tau = torch.tensor([[1.0, 0.5, 0.0, 0.0, 0.0]])
+    >>> trainable(tau, tau >= 0, noise_ahead=2)
+    tensor([[False,  True,  True,  True, False]])
     """
-    return mask & (tau < 1)
+    taught = mask & (tau < 1)
+    if noise_ahead is None:
+        return taught
+    return taught & ((tau == 0).cumsum(1) <= noise_ahead)
 
 
 def velocity_error(v: Latents, z0: Latents, z1: Latents) -> Times:

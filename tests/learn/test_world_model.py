@@ -5,7 +5,7 @@ import torch
 from numbered_world import config, learner
 
 from horizon_imagination.config import DenoiserConfig, WorldModelConfig
-from horizon_imagination.flow import uniform_noise
+from horizon_imagination.flow import trainable, uniform_noise
 from horizon_imagination.learn.guard import Guard
 from horizon_imagination.learn.learner import Learner
 from horizon_imagination.learn.tokenizer import tokenizer_loss
@@ -19,6 +19,7 @@ from horizon_imagination.learn.world_model import (
 from horizon_imagination.models.denoiser import Denoiser
 from horizon_imagination.models.reward import RewardModel
 from horizon_imagination.models.tokenizer import Tokenizer
+from horizon_imagination.schedules import horizon_schedule
 
 CFG = DenoiserConfig()
 REWARD_SHAPE = {
@@ -65,6 +66,47 @@ def test_the_denoisers_loss_by_hand_over_frames_that_teach():
     weighted = DenoiserConfig(loss_weight="noise_squared")
     term = denoiser_terms(net, weighted, batch, tau, noise)["denoiser"]
     torch.testing.assert_close(term.total, (error * (1 - tau) ** 2)[teaches].sum())
+
+
+@pytest.mark.parametrize("ahead", [0, 1, 2])
+def test_pure_noise_far_ahead_teaches_nothing(ahead):
+    rng = torch.Generator().manual_seed(0)
+    batch, net = experience(2, 6, rng), make_denoiser()
+    tau = torch.tensor([[1.0, 0.6, 0.1, 0.0, 0.0, 0.0], [0.3, 0.7, 0.2, 0.9, 0.4, 0.5]])
+    noise = uniform_noise(*batch.z.shape, rng=rng)
+    arguments = {"noise": noise, "noise_ahead": ahead}
+    spoiled = batch._replace(z=batch.z.clone())
+    spoiled.z[0, 3 + ahead :] = 7.0
+    term, same = (
+        denoiser_terms(net, CFG, x, tau, **arguments)["denoiser"] for x in (batch, spoiled)
+    )
+    assert term.count == 2 + ahead + 6, "independent times teach at every frame"
+    torch.testing.assert_close(term.total, same.total)
+    whole = denoiser_terms(net, CFG, spoiled, tau, noise)["denoiser"]
+    assert whole.total > 2 * term.total
+
+
+@pytest.mark.parametrize(
+    ("horizon", "budget", "decay"), [(32, 16, 4.0), (16, 8, 4.0), (32, 32, 1.0)]
+)
+def test_three_frames_of_noise_ahead_are_what_imagination_asks_for(horizon, budget, decay):
+    """Every frame that a row of the schedule moves is one that teaches."""
+    schedule = horizon_schedule(horizon, budget, decay)
+    moved = schedule[1:] > schedule[:-1]
+    taught = trainable(schedule[:-1], torch.ones_like(moved), noise_ahead=3)
+    assert (taught | ~moved).all()
+    assert not trainable(schedule[:1], torch.ones_like(moved[:1]), noise_ahead=3)[:, 3:].any()
+
+
+def test_the_config_says_how_much_noise_ahead_teaches():
+    counts = []
+    for ahead in (None, 1):
+        rng = torch.Generator().manual_seed(0)
+        cfg = WorldModelConfig(horizon_times=1.0, noise_ahead=ahead)
+        batch, model = experience(50, 9, rng), RewardModel(**REWARD_SHAPE)
+        found = world_model_loss(make_denoiser(), model, cfg, CFG, 1, rng, batch)
+        counts.append(int(found.terms["denoiser"].count))
+    assert counts[1] < 0.7 * counts[0], counts
 
 
 def test_padding_teaches_nothing():

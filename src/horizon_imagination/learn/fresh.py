@@ -62,7 +62,8 @@ def fresh_metrics(agent: Agent, replay: Replay, steps: int, epoch: int) -> dict[
         count, context = len(batch.z), cfg.imagination.context
         tau = sample_training_times(count, length, context, cfg.world_model, rng).to(agent.device)
         noise = uniform_noise(*batch.z.shape, rng=rng).to(agent.device)
-        terms |= denoiser_terms(agent.imagination_denoiser, cfg.denoiser, batch, tau, noise)
+        drawn = batch, tau, noise, cfg.world_model.noise_ahead
+        terms |= denoiser_terms(agent.imagination_denoiser, cfg.denoiser, *drawn)
         paid = {}
         if length == context + cfg.imagination.horizon:
             paid = dreamed_reward(agent.world_model, batch, agent.schedule, rng)

@@ -53,13 +53,14 @@ def denoiser_terms(
     batch: Experience,
     tau: Times,
     noise: Latents,
+    noise_ahead: int | None = None,
 ) -> dict[str, Term]:
     """Squared velocity error over the frames that teach something."""
     v = denoiser(interpolate(noise, batch.z, tau), tau, batch.prev_actions).float()
     error = velocity_error(v, noise, batch.z)
     if cfg.loss_weight == "noise_squared":
         error = error * (1 - tau).square()
-    mask = trainable(tau, batch.mask)
+    mask = trainable(tau, batch.mask, noise_ahead)
     return {"denoiser": Term((error * mask).sum(), mask.sum())}
 
 
@@ -117,7 +118,8 @@ def world_model_loss(
         samples, length = batch.mask.shape
         tau = sample_training_times(samples, length, context, cfg, rng)
         noise = uniform_noise(*batch.z.shape, rng=rng)
-        terms |= denoiser_terms(denoiser, denoiser_cfg, *ranks.share((batch, tau, noise)))
+        shared = ranks.share((batch, tau, noise))
+        terms |= denoiser_terms(denoiser, denoiser_cfg, *shared, cfg.noise_ahead)
     means: dict[str, Tensor] = {
         name: ranks.mean(term.total, term.count) for name, term in terms.items()
     }
