@@ -60,6 +60,31 @@ def test_a_restored_learner_goes_on_bit_for_bit(tmp_path):
     assert all(torch.equal(mine[name], theirs[name]) for name in mine)
 
 
+def test_moments_are_laid_out_in_memory_as_their_weights_are(tmp_path):
+    """Fused optimisers of a GPU, where convolutions keep channels last, refuse anything else."""
+
+    def make_channels_last():
+        agent, learner = make(tmp_path)
+        agent.actor.to(memory_format=torch.channels_last)
+        return agent, learner
+
+    agent, learner = make_channels_last()
+    learner.step()
+    save_snapshot(tmp_path, agent, [learner], {}, Progress(), keep=1)
+    again, other = make_channels_last()
+    load_snapshot(snapshots(tmp_path)[-1], again, [other])
+    strides = [(p.stride(), other.optimizer.state[p]) for p in again.actor.parameters()]
+    assert any(
+        stride != torch.empty(p.shape).stride()
+        for p, (stride, _) in zip(again.actor.parameters(), strides, strict=True)
+    ), "some are channels last"
+    for stride, state in strides:
+        assert state["exp_avg"].stride() == state["exp_avg_sq"].stride() == stride
+    learner.step(), other.step()
+    mine, theirs = agent.weights(), again.weights()
+    assert all(torch.equal(mine[name], theirs[name]) for name in mine)
+
+
 def test_arrays_of_any_type_come_back_as_they_were():
     tree = {
         "screen": np.arange(6, dtype=np.uint8).reshape(2, 3),

@@ -132,8 +132,11 @@ def _restore_optimizer(learner: Learner, tensors: dict[str, Tensor]) -> None:
     for name, value in tensors.items():
         if name.startswith(prefix):
             index, key = name.removeprefix(prefix).split("/")
-            if value.ndim and value.shape != parameters[int(index)].shape:
+            parameter = parameters[int(index)]
+            if value.ndim and value.shape != parameter.shape:
                 raise ValueError(f"{name} has the shape {tuple(value.shape)}")
+            if value.ndim:  # laid out in memory as the weight is, which fused optimisers demand
+                value = torch.empty_like(parameter, device=value.device).copy_(value)
             state.setdefault(int(index), {})[key] = value
     check_finite({k: v for k, v in tensors.items() if k.startswith(prefix)}, Path(TRAINING))
     groups = learner.optimizer.state_dict()["param_groups"]
