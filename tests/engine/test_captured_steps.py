@@ -25,10 +25,13 @@ ALLOWED = {"float32": 1e-3, "bfloat16": 2e-2}
 
 
 @pytest.fixture(autouse=True)
-def _repeatable_kernels(monkeypatch):
-    monkeypatch.setattr(torch.backends.cudnn, "deterministic", True)
-    monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", False)
-    monkeypatch.setattr(torch.backends.cuda.matmul, "allow_tf32", False)
+def _repeatable_kernels():
+    """Not by monkeypatch, which would delete the property of cuBLAS instead of setting it back."""
+    cudnn, products = torch.backends.cudnn, torch.backends.cuda.matmul
+    before = cudnn.deterministic, cudnn.allow_tf32, products.allow_tf32
+    cudnn.deterministic, cudnn.allow_tf32, products.allow_tf32 = True, False, False
+    yield
+    cudnn.deterministic, cudnn.allow_tf32, products.allow_tf32 = before
 
 
 def trained(graphs, precision, fused, folder):
