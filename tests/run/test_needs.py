@@ -1,26 +1,34 @@
-"""The estimate before a run: memory, disk, frames to encode, time."""
+"""The estimate before a run: memory, disk, frames to encode, time; what is said before the disk is
+full."""
 
+import shutil
+from collections import namedtuple
 from dataclasses import replace
 
 import pytest
 import torch
 
+from horizon_imagination.agent import Agent
 from horizon_imagination.config import Config, EnvConfig
 from horizon_imagination.costs import costs
 from horizon_imagination.learn.rehearsal import Rehearsed
 from horizon_imagination.presets import PRESETS, replaced
 from horizon_imagination.run import needs
 from horizon_imagination.run.needs import (
+    DiskWatch,
     describe_needs,
     estimate,
+    folder_bytes,
     frames_acted,
     frames_encoded,
     frames_stored,
+    free_bytes,
     replay_bytes,
     snapshot_bytes,
 )
 
 PAPER, DEBUG = Config(env=EnvConfig(id="ALE/Boxing-v5")), PRESETS["debug"][1]
+Usage = namedtuple("Usage", "total used free")
 
 
 @pytest.fixture(scope="module")
@@ -97,3 +105,38 @@ def test_presets_and_envs_are_listed(command):
     assert '"decay_horizon": 2.0' in out
     _, out, _ = command("envs")
     assert "catch" in out and "-0.75" in out and "Craftium/Speleo-v0" in out
+
+
+def test_the_prediction_counts_hourly_snapshots(trained):
+    counted = costs(DEBUG, Agent.load(trained, "cpu").action_space)
+
+    def needed(**training):
+        return snapshot_bytes(replaced(DEBUG, training=training), counted, 10 * 3600.0)
+
+    one = needed(keep_snapshots=2) - needed(keep_snapshots=1)
+    assert one > 0 and needed(keep_every_hours=2.0) - needed() == 5 * one
+
+
+def test_a_warning_comes_once_before_the_disk_is_full(run_start, monkeypatch):
+    said = []
+    watch = DiskWatch()
+    watch.on_start(replace(run_start, note=said.append))
+    watch.on_metrics(0, {})
+    assert said == []
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: Usage(10, 10, 1000))
+    watch.on_metrics(1, {})
+    watch.on_metrics(2, {})
+    assert len(said) == 1 and "nearly full: 1" in said[0]
+
+
+def test_a_folder_that_is_not_there_yet_has_the_room_of_its_parents(tmp_path):
+    (tmp_path / "a").write_bytes(bytes(1000))
+    assert free_bytes(tmp_path / "new" / "run") > 0 and folder_bytes(tmp_path) == 1000
+
+
+def test_a_run_that_needs_more_disk_than_there_is_says_so_before_it_begins(
+    tmp_path, command, monkeypatch
+):
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: Usage(10, 10, 1000))
+    _, said, _ = command(f"train --preset debug --dry-run --out {tmp_path / 'run'}")
+    assert "warning: the disk has 1" in said and "free and the run needs about" in said

@@ -193,7 +193,7 @@ def record_main(argv: list[str]) -> int | None:
     from horizon_imagination.agent import Agent
     from horizon_imagination.checkpoint import trained_for
     from horizon_imagination.data import info
-    from horizon_imagination.run.progress import counted
+    from horizon_imagination.run.display import counted
     from horizon_imagination.run.record_dataset import Recording, record
     from horizon_imagination.snapshots import agent_folder
 

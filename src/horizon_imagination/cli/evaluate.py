@@ -57,13 +57,13 @@ def main(argv: list[str]) -> int | None:
     _check(args)
     from horizon_imagination.agent import Agent
     from horizon_imagination.evaluate import Protocol, evaluate
+    from horizon_imagination.run.display import counted
     from horizon_imagination.run.evaluation import (
         check_protocol,
         evaluation,
         evaluation_file,
         told,
     )
-    from horizon_imagination.run.progress import counted
     from horizon_imagination.snapshots import agent_folder
 
     snapshot = None if args.random or args.run is None else agent_folder(args.run)

@@ -17,7 +17,29 @@ from pathlib import Path
 from horizon_imagination.agent import Agent
 from horizon_imagination.data import Store
 from horizon_imagination.learn.batches import Batches
-from horizon_imagination.run.progress import Stage
+
+
+def _always(epoch: int) -> bool:
+    return True
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A part of the epochs in which it works."""
+
+    name: str
+    steps: int
+    """Steps per epoch."""
+    works_in: Callable[[int], bool] = _always
+    """Whether it runs in an epoch (from 0)."""
+
+    def steps_between(self, first: int, epochs: int) -> int:
+        """Steps in the epochs first .. epochs - 1.
+
+        >>> Stage("tokenizer", 10, lambda epoch: 2 <= epoch <= 4).steps_between(3, 9)
+        20
+        """
+        return self.steps * sum(map(self.works_in, range(first, epochs)))
 
 
 def _ignored() -> None:

@@ -13,7 +13,7 @@ from horizon_imagination.config import Config
 from horizon_imagination.envs.supervised import Supervised
 from horizon_imagination.learn.learner import Learner
 from horizon_imagination.models.recurrent import RecurrentState
-from horizon_imagination.run.progress import Stage
+from horizon_imagination.run.callbacks import Stage
 from horizon_imagination.snapshots import UnfinishedEpoch
 
 METRICS, SUMS, PENDING = "epoch/metrics/", "epoch/sums/", "epoch/pending"

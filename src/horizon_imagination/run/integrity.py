@@ -8,8 +8,8 @@ from horizon_imagination.data import validate
 from horizon_imagination.errors import UsageError
 from horizon_imagination.files import is_temporary
 from horizon_imagination.run.diagnosis import Finding
-from horizon_imagination.run.disk import folder_bytes, free_bytes
 from horizon_imagination.run.folder import METRICS
+from horizon_imagination.run.needs import folder_bytes, free_bytes
 from horizon_imagination.run.read import Run, is_claimed
 from horizon_imagination.schema import read_lines
 from horizon_imagination.snapshots import BEST, CHECKPOINTS, read_score, read_state, snapshots

@@ -1,5 +1,6 @@
-"""The estimate before a run: memory, disk, time, and the number of threads."""
+"""What a run needs: memory, disk, time and threads, estimated before it; disk while it trains."""
 
+import shutil
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -14,7 +15,7 @@ from horizon_imagination.errors import UsageError
 from horizon_imagination.files import write_json
 from horizon_imagination.learn.guard import NotFiniteError
 from horizon_imagination.learn.rehearsal import rehearse, rehearsed_by_count
-from horizon_imagination.run.progress import Stage
+from horizon_imagination.run.callbacks import Callback, RunStart, Stage
 from horizon_imagination.schema import read_json
 from horizon_imagination.timing import ThreadTrial
 from horizon_imagination.wording import duration, number, size
@@ -25,6 +26,8 @@ STEP_BYTES = 10
 """Action, reward, end and mark of a stored frame."""
 LARGE = 1e11
 """FLOPs from which on a step is not tried on a CPU, where it would take seconds."""
+MARGIN = 2.0
+"""Snapshots that should still fit: one that is written beside the one it replaces."""
 
 
 @dataclass(frozen=True)
@@ -207,3 +210,64 @@ def read_estimate(folder: Path) -> Estimated:
 def write_estimate(folder: Path, estimated: Estimated) -> None:
     """Keep the estimate."""
     write_json(folder / ESTIMATE, asdict(estimated))
+
+
+def free_bytes(folder: Path) -> int:
+    """Free disk where a folder is or will be."""
+    there = next(path for path in (folder.absolute(), *folder.absolute().parents) if path.exists())
+    return shutil.disk_usage(there).free
+
+
+def folder_bytes(folder: Path) -> int:
+    """The size of all files below a folder; those that vanish meanwhile do not count."""
+    total = 0
+    for path in folder.rglob("*"):
+        try:
+            total += path.stat().st_size if path.is_file() else 0
+        except OSError:
+            continue
+    return total
+
+
+def room_warning(needed: float, free: float) -> str:
+    """What to say before a run that needs more disk than there is; empty if it fits.
+
+    >>> room_warning(1e9, 5e9), room_warning(5e9, 1e9)[:55]
+    ('', 'the disk has 1.0 GB free and the run needs about 5.0 GB')
+    """
+    if needed <= free:
+        return ""
+    return (
+        f"the disk has {size(free)} free and the run needs about {size(needed)}: make room, or "
+        "name another --out"
+    )
+
+
+class DiskWatch(Callback):
+    """Warns once when the next snapshots, and the frames collected until then, may not fit."""
+
+    def __init__(self) -> None:
+        self.snapshot, self.warned = 0, False
+
+    def on_start(self, run: RunStart) -> None:
+        self.folder, self.note = run.folder, run.note
+        cfg = run.agent.config
+        frame = cfg.env.frame_channels * cfg.env.size**2
+        self.collected = cfg.training.snapshot_every * cfg.training.collect_steps * frame
+        parameters = sum(weight.numel() for weight in run.agent.weights().values())
+        self.snapshot = 12 * parameters  # weights and two moments, until one is measured
+
+    def on_snapshot(self, epochs: int, folder: Path) -> None:
+        self.snapshot = folder_bytes(folder)
+
+    def on_metrics(self, epoch: int, metrics: dict[str, float]) -> None:
+        free, next_ones = free_bytes(self.folder), MARGIN * self.snapshot + self.collected
+        if free >= next_ones:
+            self.warned = False
+        elif not self.warned:
+            self.warned = True
+            self.note(
+                f"warning: the disk is nearly full: {size(free)} are free, the next snapshot and "
+                f"the steps until then need {size(next_ones)}; make room, or stop the run now "
+                "(Ctrl-C saves it) and go on elsewhere"
+            )

@@ -22,7 +22,6 @@ from horizon_imagination.kernels import wanted
 from horizon_imagination.learn.ranks import current_ranks
 from horizon_imagination.pretrained import is_installed, load_weights
 from horizon_imagination.run.callbacks import Callback, Callbacks
-from horizon_imagination.run.disk import DiskWatch, free_bytes, room_warning
 from horizon_imagination.run.display import Display
 from horizon_imagination.run.folder import (
     Launch,
@@ -34,7 +33,14 @@ from horizon_imagination.run.folder import (
     read_config,
 )
 from horizon_imagination.run.logs import make_logs
-from horizon_imagination.run.needs import Needs, describe_needs, write_estimate
+from horizon_imagination.run.needs import (
+    DiskWatch,
+    Needs,
+    describe_needs,
+    free_bytes,
+    room_warning,
+    write_estimate,
+)
 from horizon_imagination.run.signals import (
     RESUME,
     Paused,
