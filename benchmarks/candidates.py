@@ -20,7 +20,7 @@ from horizon_imagination.provenance import provenance
 from horizon_imagination.run.read import load_run
 from horizon_imagination.run.signals import RESUME
 from horizon_imagination.scale.execute import Task, make_tasks, prepare_run
-from horizon_imagination.scale.local import command
+from horizon_imagination.scale.pools import command
 from horizon_imagination.scale.suite import describe, read_file, runs_of
 from horizon_imagination.wording import clock, number
 

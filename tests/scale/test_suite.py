@@ -14,7 +14,7 @@ from horizon_imagination.presets import replaced
 from horizon_imagination.run.folder import read_config
 from horizon_imagination.scale.builtin import BUILT_IN
 from horizon_imagination.scale.execute import Task, execute, prepare_run
-from horizon_imagination.scale.local import LocalPool
+from horizon_imagination.scale.pools import LocalPool
 from horizon_imagination.scale.suite import describe, from_plain, read_file, read_members, runs_of
 
 SUITES = Path(__file__).parents[2] / "benchmarks" / "suites"

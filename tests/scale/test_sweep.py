@@ -16,7 +16,7 @@ from horizon_imagination.report.suite import read_suite
 from horizon_imagination.run.folder import claimed
 from horizon_imagination.run.read import is_claimed, is_finished, standing
 from horizon_imagination.scale.execute import Task, _look, execute, make_tasks
-from horizon_imagination.scale.local import LocalPool
+from horizon_imagination.scale.pools import LocalPool
 from horizon_imagination.scale.suite import from_plain, runs_of
 from horizon_imagination.scale.table import SuiteTable
 

@@ -76,7 +76,7 @@ def main(argv: list[str]) -> int | None:
         for run in runs:
             check_trusted(replace(run.config.env, id=UntrustedId(run.env)))
     if args.dry_run:
-        from horizon_imagination.scale.estimate import plan
+        from horizon_imagination.scale.table import plan
 
         slots, _ = _slots(args, len(runs))
         device = "cpu" if args.gpus == 0 else "auto"
@@ -181,12 +181,10 @@ def _threads(args: Arguments, slots: int) -> int:
 
 
 def _pool(args: Arguments, runs: int) -> Any:
+    from horizon_imagination.scale.pools import LocalPool, RayPool
+
     if args.ray is not None:
-        from horizon_imagination.scale.ray_cluster import RayPool
-
         return RayPool(args.ray, jobs=args.jobs, gpus=args.gpus, threads=args.threads or 1)
-    from horizon_imagination.scale.local import LocalPool
-
     slots, gpus = _slots(args, runs)
     return LocalPool(slots, gpus, _threads(args, slots))
 
