@@ -197,7 +197,7 @@ def _finish(recorder: "DocumentWriter", append_to: Path | None) -> int:
 
 
 def _draw(document: dict[str, Any], folder: Path) -> None:
-    from horizon_imagination.bench.figure import draw_figure
+    from horizon_imagination.bench.sheets import draw_figure
 
     try:
         draw_figure(document, folder / "cost.png")
