@@ -10,11 +10,12 @@ import torch
 
 from horizon_imagination.cli import main
 from horizon_imagination.stable_actions import change_probability, total_variation
-from horizon_imagination.studies import movement
 from horizon_imagination.studies.actions import (
     ENTROPIES,
     SAMPLERS,
     ActionStudy,
+    gaussian_paths,
+    movements,
     orders,
     path_changes,
     policies,
@@ -130,17 +131,17 @@ def test_the_same_seed_gives_the_same_numbers():
 
 def test_the_exact_movement_of_a_gaussian_path_agrees_with_sampled_noise():
     study = ActionStudy(path_pairs=5, seed=1)
-    path = movement.paths(5, 2, 1)
+    path = gaussian_paths(5, 2, 1)
     noise = torch.randn(16, 20_000, 1, 2, generator=torch.Generator().manual_seed(0)).double()
     for sampler, drawn in (("stable", noise[:1].expand_as(noise)), ("naive", noise)):
-        squared, _ = movement.movements(study, 2, sampler)
+        squared, _ = movements(study, 2, sampler)
         actions = path.mean[:, None] + path.std[:, None] * drawn
         sampled = (actions[1:] - actions[:-1]).square().sum(-1).mean(1).sum(0)
         torch.testing.assert_close(sampled, squared.values, rtol=0.05, atol=0.01)
 
 
 def test_a_gaussian_path_moves_for_seven_steps_and_then_stays():
-    path = movement.paths(3, 2, 0)
+    path = gaussian_paths(3, 2, 0)
     assert path.mean.shape == path.std.shape == (16, 3, 2)
     assert not torch.equal(path.mean[6], path.mean[7])
     assert torch.equal(path.std[7:], path.std[7].expand(9, 3, 2))

@@ -1,4 +1,4 @@
-"""`horizon study` and `horizon schedule`: the paper's studies, one command each."""
+"""`horizon study`: the paper's studies, one command each."""
 
 import dataclasses
 import json
@@ -41,7 +41,7 @@ class ActionsArguments:
 def actions_main(argv: list[str]) -> int | None:
     """Run the study; the last line of stdout holds the means as JSON."""
     args = parse(ActionsArguments, argv, prog="horizon study actions")
-    from horizon_imagination.studies import actions, actions_report, movement
+    from horizon_imagination.studies import actions, actions_report
 
     with as_usage_error():
         study = actions.ActionStudy(
@@ -54,7 +54,6 @@ def actions_main(argv: list[str]) -> int | None:
         )
     folder = output_folder(args.out)
     results = actions.run(study, lambda line: print(line, file=sys.stderr))
-    results += movement.run(study, lambda line: print(line, file=sys.stderr))
     print(actions_report.write(study, results, folder))
     print(f"written to {folder}")
     print(json.dumps(actions_report.means(results)))

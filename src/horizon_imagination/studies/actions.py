@@ -1,19 +1,32 @@
-"""How often actions change: the paper's two experiments on stable action sampling.
+"""How often actions change, or how far they move, while a policy changes.
+
+Two experiments are the paper's, on stable sampling; a third one has continuous actions.
 
 Where the paper throws 10^6 dice per pair of policies, omega is integrated out exactly and only
 orders are drawn, so the numbers carry no noise from omega. Throwing dice remains an option.
+
+The third experiment takes the path of the second: from a source to a target in seven steps, then
+eight steps without a change. The expected squared movement before the tanh is exact, by the
+formulas of `gaussian_actions`; the length of the way that squashed actions take is sampled.
 """
 
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise, permutations, repeat
+from typing import NamedTuple
 
 import numpy as np
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from horizon_imagination.gaussian_actions import (
+    fresh_movement,
+    squash,
+    stable_gaussian,
+    wasserstein,
+)
 from horizon_imagination.stable_actions import (
     change_probability,
     coupled_action,
@@ -27,11 +40,17 @@ ENTROPIES = {"low": 0.2, "uniform": 1.0, "high": 5.0}
 """Dirichlet concentrations of the second experiment, by the paper's words for them."""
 SAMPLERS = ("stable", "coupled", "naive")
 CHUNK = 2_000_000
+DIMENSIONS = (1, 2, 6)
+"""Of an action in the third experiment."""
+GAUSSIAN_SAMPLERS = ("stable", "naive")
+"""Noise that stays the same along the path, and noise that is new at every step."""
+NOISES = 64
+"""Sampled per pair."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ActionStudy:
-    """The sizes of both experiments; the defaults are the paper's."""
+    """The sizes of the experiments; the defaults are the paper's."""
 
     sizes: tuple[int, ...] = (2, 4, 8, 16, 32, 64)
     """Numbers of actions in the first experiment."""
@@ -71,7 +90,8 @@ class ChangeCounts:
 
 
 def run(study: ActionStudy, progress: Callable[[str], None]) -> list[ChangeCounts]:
-    """Both experiments, one result per number of actions, then per entropy and sampler."""
+    """All experiments: one result per number of actions, then per entropy and sampler, then per
+    dimension, sampler and measure."""
     results = []
     for num_actions in study.sizes:
         results.append(ratios(study, num_actions))
@@ -80,6 +100,14 @@ def run(study: ActionStudy, progress: Callable[[str], None]) -> list[ChangeCount
         for sampler in SAMPLERS:
             results.append(path_changes(study, entropy, sampler))
             progress(f"{entropy:>7} entropy, {sampler:>7}: {results[-1].mean:.4f} changes")
+    for dimension in DIMENSIONS:
+        for sampler in GAUSSIAN_SAMPLERS:
+            squared, length = movements(study, dimension, sampler)
+            results += [squared, length]
+            progress(
+                f"{dimension} dimensions, {sampler:>6}: squared movement {squared.mean:.3f}, "
+                f"length {length.mean:.3f}"
+            )
     return results
 
 
@@ -206,3 +234,47 @@ def _chunks(path: Path, width: int) -> Iterator[Tensor]:
 
 def _spread(probs: Float[Tensor, "pair action"], width: int) -> Float[Tensor, "pair width action"]:
     return probs[:, None].expand(-1, width, -1)
+
+
+class GaussianPath(NamedTuple):
+    """Means and deviations, one policy per step."""
+
+    mean: Float[Tensor, "step pair dim"]
+    std: Float[Tensor, "step pair dim"]
+
+
+def movements(
+    study: ActionStudy, dimension: int, sampler: str
+) -> tuple[ChangeCounts, ChangeCounts]:
+    """Experiment three: expected squared movement before the tanh, length of the way after it."""
+    path = gaussian_paths(study.path_pairs, dimension, study.seed)
+    law = wasserstein if sampler == "stable" else fresh_movement
+    steps = list(pairwise(zip(path.mean, path.std, strict=True)))
+    exact = torch.stack([law(*p, *q) for p, q in steps]).sum(0)
+    lengths = _lengths(path, sampler, torch.Generator().manual_seed(study.seed))
+    error = lengths.std(0).square().sum().sqrt().item() / len(exact) / math.sqrt(NOISES)
+    setting = {"dimension": dimension, "sampler": sampler}
+    return (
+        ChangeCounts("squared movement", setting, exact, 0.0),
+        ChangeCounts("length", setting, lengths.mean(0), error),
+    )
+
+
+def gaussian_paths(pairs: int, dimension: int, seed: int) -> GaussianPath:
+    """Sources and targets: standard normal means, deviations log-uniform from 0.1 to 1."""
+    rng = torch.Generator().manual_seed(seed)
+    place = {"generator": rng, "dtype": torch.float64}
+    mean = torch.randn(2, pairs, dimension, **place)
+    std = 0.1 ** torch.rand(2, pairs, dimension, **place)
+    weight = (torch.arange(16, dtype=torch.float64) / 7).clamp(max=1)[:, None, None]
+    return GaussianPath(*((1 - weight) * x[0] + weight * x[1] for x in (mean, std)))
+
+
+def _lengths(path: GaussianPath, sampler: str, rng: torch.Generator) -> Float[Tensor, "noise pair"]:
+    steps, pairs, dimension = path.mean.shape
+    drawn = 1 if sampler == "stable" else steps
+    noise = torch.randn(NOISES, drawn, pairs, dimension, generator=rng, dtype=torch.float64)
+    shape = (NOISES, *path.mean.shape)
+    mean, std, noise = (x.expand(shape) for x in (path.mean, path.std, noise))
+    actions = squash(stable_gaussian(mean, std, noise))
+    return (actions[:, 1:] - actions[:, :-1]).norm(dim=-1).sum(1)

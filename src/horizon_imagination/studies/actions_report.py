@@ -9,8 +9,13 @@ from typing import TYPE_CHECKING, Any
 from horizon_imagination.figures import PALETTE, save_figure
 from horizon_imagination.files import write_jsonl, write_text
 from horizon_imagination.provenance import provenance
-from horizon_imagination.studies.actions import ENTROPIES, SAMPLERS, ActionStudy, ChangeCounts
-from horizon_imagination.studies.movement import DIMENSIONS
+from horizon_imagination.studies.actions import (
+    DIMENSIONS,
+    ENTROPIES,
+    SAMPLERS,
+    ActionStudy,
+    ChangeCounts,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
