@@ -104,14 +104,22 @@ COMMANDS: Table = {
         "draw film strips of imagined futures, by sampler or by schedule",
         *("report", "strip_main", "StripArguments"),
     ),
-    "doctor": Command("say what looks wrong with a run, and what to try", "doctor"),
+    "doctor": Command(
+        "say what looks wrong with a run, and what to try",
+        *("report", "doctor_main", "DoctorArguments"),
+    ),
     "info": Command("parameters, memory and FLOPs of a config", "info"),
     "bench": Command("time the stages of training on this machine", "bench"),
     "presets": Command(
         "list the named configurations", "train", "presets_main", "PresetsArguments"
     ),
-    "envs": Command("list the environments that are known by name", "envs"),
-    "schedule": Command("draw and print sampling schedules side by side", "schedule"),
+    "envs": Command(
+        "list the environments that are known by name", "info", "envs_main", "EnvsArguments"
+    ),
+    "schedule": Command(
+        "draw and print sampling schedules side by side",
+        *("info", "schedule_main", "ScheduleArguments"),
+    ),
     "weights": Group("weights of pretrained networks", WEIGHTS),
     "study": Group("studies", STUDIES),
     "completion": Command("print a completion script for bash, zsh or fish", "completion"),

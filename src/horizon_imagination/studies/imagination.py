@@ -1,12 +1,15 @@
-"""Imagination in a world whose velocity field is known: a falling dot, and a film strip of it.
+"""Imagination without a network: sampling schedules as text and figure, and a film strip of a world
+whose velocity field is known, a falling dot.
 
 The dot falls one line per frame and moves with the action, left, straight or right, around the
 edges. Given a clean first frame and the actions, every later frame is certain, so the velocity
 that a perfectly trained denoiser would learn is known: v = (z^1 - z) / (1 - tau).
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 from einops import rearrange, reduce
@@ -24,9 +27,10 @@ from horizon_imagination.imagination import (
     naive_actor,
     stable_actor,
 )
-from horizon_imagination.schedules import horizon_schedule
+from horizon_imagination.schedules import frames_in_flight, horizon_schedule
 from horizon_imagination.stable_actions import roll
 from horizon_imagination.types import NO_ACTION, Actions, Latents, Schedule, Times
+from horizon_imagination.windows import frame_evaluations
 
 SIZE = 8
 MOVES = (-1, 0, 1)
@@ -159,4 +163,56 @@ def draw_strip(study: DotStudy, imagined: Imagined, path: Path) -> None:
         grid[place, 0].set_ylabel(f"step {row}", fontsize=9)
     for frame, axes in enumerate(grid[0]):
         axes.set_title(f"frame {frame + 1}", fontsize=9)
+    save_figure(figure, path)
+
+
+def describe_schedule(name: str, schedule: Schedule, context: int) -> str:
+    """The matrix, the frames in flight at each step, and what the denoiser must evaluate."""
+    steps, horizon = len(schedule) - 1, schedule.shape[1]
+    flight = [*frames_in_flight(schedule).tolist(), ""]
+    rows = [
+        f"{row:4d} " + " ".join(f"{tau:4.2f}" for tau in times) + f"  {flight[row]:>4}"
+        for row, times in enumerate(schedule.tolist())
+    ]
+    windowed, plain = frame_evaluations(schedule, context)
+    return "\n".join(
+        [
+            f"{name}: horizon {horizon}, budget {steps}",
+            " row " + "time of each frame".ljust(5 * horizon - 1) + "  in flight",
+            *rows,
+            f"frames in flight: {max(flight[:-1])} at most, {sum(flight[:-1]) / steps:.1f} on "
+            "average",
+            f"frame evaluations with {context} context frame{'s' * (context != 1)}: {windowed} "
+            f"with the window, {plain} without ({plain / windowed:.1f} times as many)",
+            "",
+        ]
+    )
+
+
+def draw_schedules(panels: Sequence[Sequence[tuple[str, Tensor]]], path: Path) -> None:
+    """A grid of matrices: one line per kind of schedule, one column per budget."""
+    from matplotlib.figure import Figure
+
+    width = max(5.0, 2.7 * len(panels[0]) + 1)
+    figure = Figure(figsize=(width, 2.7 * len(panels)), layout="constrained")
+    grid = figure.subplots(len(panels), len(panels[0]), squeeze=False)
+    image: Any = None
+    for line, axes_line in zip(panels, grid, strict=True):
+        for (title, schedule), axes in zip(line, axes_line, strict=True):
+            image = axes.imshow(
+                schedule.T.numpy(),
+                aspect="auto",
+                cmap="cividis",
+                vmin=0,
+                vmax=1,
+                interpolation="nearest",
+            )
+            axes.set_title(title, fontsize=10)
+            axes.xaxis.get_major_locator().set_params(integer=True, nbins=5)
+            axes.yaxis.get_major_locator().set_params(integer=True, nbins=6)
+        axes_line[0].set_ylabel("frame")
+    for axes in grid[-1]:
+        axes.set_xlabel("denoising step")
+    bar = figure.colorbar(image, ax=grid, shrink=0.8, ticks=[0, 0.5, 1])
+    bar.ax.set_yticklabels(["0 noise", "0.5", "1 clean"])
     save_figure(figure, path)
