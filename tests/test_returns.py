@@ -12,6 +12,7 @@ from horizon_imagination import (
     until_first_end,
     update_return_scale,
 )
+from horizon_imagination.returns import normal_range
 
 
 def generator(seed=0):
@@ -108,6 +109,28 @@ def test_the_range_of_returns_ignores_what_is_masked():
     padded = torch.cat([returns, torch.full((1, 50), 1e9)], dim=1)
     half = torch.cat([mask, torch.zeros(1, 50, dtype=torch.bool)], dim=1)
     assert return_range(padded, half).item() == pytest.approx(90)
+
+
+def test_the_range_of_a_normal_distribution_is_that_of_its_percentiles():
+    rng = torch.Generator().manual_seed(0)
+    returns = 7 * torch.randn(100, 1000, generator=rng) + 3
+    mask = torch.rand(100, 1000, generator=rng) < 0.5
+    spoiled = torch.where(mask, returns, 1e6)
+    expected = return_range(returns, mask).item()
+    assert normal_range(spoiled, mask).item() == pytest.approx(expected, rel=0.01)
+    assert normal_range(returns, mask & False).item() == 0
+
+
+def test_a_rare_reward_counts_a_few_times_not_a_hundredfold():
+    """One return of 100 among zeros, however rare: the advantage is at most sqrt(n) / 3.29."""
+    for count in (20, 200, 2000):
+        returns = torch.zeros(1, count)
+        returns[0, 7] = 100.0
+        mask = torch.ones_like(returns, dtype=torch.bool)
+        by_range = advantages(returns, torch.zeros(1, count), return_range(returns, mask))
+        by_deviation = advantages(returns, torch.zeros(1, count), normal_range(returns, mask))
+        assert by_deviation.max() < count**0.5 / 3.2
+        assert count == 20 or by_range.max() == 100
 
 
 def test_the_scale_starts_at_the_first_range_and_follows_slowly():

@@ -184,8 +184,7 @@ class TokenizerConfig:
     perceptual: Literal["vgg16", "vgg19", "none"] = "vgg16"
     """The feature network of the perceptual loss."""
     latent_noise: float = 0.0
-    """Half-width of uniform noise on the latents that the decoder is trained on. It makes latents
-    use their whole range, so that small errors in latents stay small in pixels."""
+    """Half-width of uniform noise on the latents the decoder learns from: it spreads latents."""
     learner: LearnerConfig = LearnerConfig(
         batch_size=32, steps_per_epoch=300, first_epoch=10, weight_decay=0.05, betas=(0.9, 0.95)
     )
@@ -238,15 +237,13 @@ class WorldModelConfig:
     horizon_times: float = 0.0
     """Share of samples whose times are shaped like a row of the Horizon schedule."""
     noise_ahead: int | None = None
-    """Frames of pure noise in a segment that teach the denoiser: the first so many, which are next
-    to be denoised. None for all of them."""
+    """Frames of pure noise in a segment that teach the denoiser: the first so many, or all."""
     reward_rate: float = 1.0
     """Learning rate of the reward model, as a multiple of the learner's."""
     reward_weight_decay: float | None = None
     """Weight decay of the reward model; none for the learner's."""
     reward_noise: float = 0.0
-    """Half-width of uniform noise on the latents that the reward model learns from: without it, a
-    model memorises the few frames that paid."""
+    """Half-width of uniform noise on the latents it learns from, so that it memorises less."""
     learner: LearnerConfig = LearnerConfig(
         batch_size=8, steps_per_epoch=300, first_epoch=25, eps=1e-6
     )
@@ -265,8 +262,7 @@ class ImaginationConfig:
     context: int = 1
     """Clean frames the world model starts from."""
     engine: Literal["window", "plain"] = "window"
-    """window evaluates only frames that change, with a cache; plain evaluates every frame.
-    The results are the same."""
+    """window evaluates the frames that change, plain every frame, with the same results."""
 
     def __post_init__(self) -> None:
         if self.horizon < 1 or self.budget < 1:
@@ -302,9 +298,13 @@ class ControllerConfig:
     """Tell it in low frequencies that start small, not in sinusoids of 1000 tau."""
     shared_encoder: bool = True
     """One frame encoder for actor and critic, as in the published runs; the paper says two."""
+    norm_layers: bool = False
+    """Norms in the encoder, as the reward model has them: they keep its features in bounds."""
     clean_level: bool = True
     """Train the actor on the clean row too, as in the published runs."""
     return_scale_decay: float = 0.005
+    scale_by_deviation: bool = False
+    """Scale advantages at least by the deviation of a batch's returns, for rare large rewards."""
     actor_bias: tuple[float, ...] = ()
     """Prior of the actor's output bias, one number per action."""
     network: RecurrentConfig = RecurrentConfig(normalize=True)
@@ -320,8 +320,7 @@ class ReplayConfig:
     min_segment: int = 4
     """Shortest training segment, in frames."""
     min_future: int = 1
-    """Least number of real steps after a context. Raise it where episodes are short, so that
-    imagination starts while actions still matter."""
+    """Least number of real steps after a context; raise it where episodes are short."""
 
     def __post_init__(self) -> None:
         if self.min_segment < 1 or self.min_future < 1 or self.capacity < 1:

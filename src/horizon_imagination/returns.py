@@ -6,6 +6,9 @@ from torch import Tensor
 
 from horizon_imagination.types import Flags, Scalars
 
+NORMAL_95 = 1.6448536
+"""The 95th percentile of the standard normal distribution."""
+
 
 def symlog(x: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
     """sign(x) log(|x| + 1).
@@ -60,6 +63,21 @@ def return_range(returns: Scalars, mask: Flags) -> Float[Tensor, ""]:
     """The distance between the 5th and the 95th percentile of the valid returns."""
     valid = torch.where(mask, returns, torch.nan).flatten()
     return torch.nanquantile(valid, 0.95) - torch.nanquantile(valid, 0.05)
+
+
+def normal_range(returns: Scalars, mask: Flags) -> Float[Tensor, ""]:
+    """The same distance in a normal distribution with the deviation of the valid returns.
+
+    Where few returns are large, percentiles miss them, and the deviation does not:
+
+    >>> returns = torch.tensor([[100.0] + 99 * [0.0]])
+    >>> return_range(returns, returns >= 0), normal_range(returns, returns >= 0)
+    (tensor(0.), tensor(32.7322))
+    """
+    count = mask.sum().clamp(min=1)
+    mean = (returns * mask).sum() / count
+    variance = ((returns - mean).square() * mask).sum() / count
+    return 2 * NORMAL_95 * variance.sqrt()
 
 
 def update_return_scale(

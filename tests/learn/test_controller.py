@@ -1,6 +1,7 @@
 """The controller's losses by hand, by brute force, and by what must not matter."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -159,6 +160,21 @@ def test_the_return_scale_starts_at_the_first_range_and_follows_slowly():
     expected = 0.995 * scales[0] + 0.005 * scales[1]
     assert scales[0] != pytest.approx(scales[1], rel=1e-3)
     assert loss.return_scale.item() == pytest.approx(expected, rel=1e-5)
+
+
+def test_a_first_large_reward_does_not_count_a_hundredfold():
+    """After many small returns the average scale is small; the batch's own deviation counts."""
+    sizes = {}
+    for by_deviation in (False, True):
+        loss, start = told_loss(), make_start(BATCH)
+        loss.config = replace(loss.config, scale_by_deviation=by_deviation)
+        loss.return_scale = torch.tensor(1.0)
+        loss.world.reward.table[3, 1] = 1000.0
+        loss.rng.manual_seed(1)
+        found = loss(start)
+        sizes[by_deviation] = abs((found.terms["actor"].total / found.terms["actor"].count).item())
+        assert loss.return_scale < 20, "the average itself follows slowly"
+    assert sizes[True] < sizes[False] / 20
 
 
 @pytest.mark.parametrize("clean_level", [True, False])

@@ -5,8 +5,9 @@ import dataclasses
 import pytest
 import torch
 
-from horizon_imagination.config import ControllerConfig
+from horizon_imagination.config import Config, ControllerConfig
 from horizon_imagination.models.actor_critic import Actor, Critic
+from horizon_imagination.models.layers import GroupNorm
 from horizon_imagination.models.recurrent import (
     LSTM,
     RecurrentState,
@@ -14,6 +15,7 @@ from horizon_imagination.models.recurrent import (
     smooth_noise_features,
 )
 from horizon_imagination.models.reward import RewardModel
+from horizon_imagination.networks import build_controller
 from horizon_imagination.returns import symexp
 
 SHAPE = {
@@ -138,6 +140,28 @@ def test_an_actor_with_smooth_time_starts_by_hearing_little_of_it():
     quiet = Actor(outputs=3, use_tau=True, smooth_tau=True, **SHAPE).encoder
     half = torch.full((1, 1), 0.5)
     assert quiet.tau(quiet.features(half)).norm() < 0.3 * loud.tau(loud.features(half)).norm()
+
+
+@pytest.mark.parametrize("norm_layers", [False, True])
+def test_norms_keep_features_in_bounds_whatever_the_convolutions_grow_to(norm_layers):
+    """Without them, ever larger features saturate the LSTM, and all frames look the same to it."""
+    actor = make_actor(norm_layers=norm_layers, hidden=64)
+    z, tau = latents(), torch.ones(2, 5)
+    before = actor.encoder(z, tau).norm(dim=-1).mean()
+    with torch.no_grad():
+        for name, weight in actor.encoder.cnn.named_parameters():
+            if "conv" in name or weight.ndim == 4:
+                weight.mul_(10)
+    grown = actor.encoder(z, tau).norm(dim=-1).mean()
+    assert (grown < 2 * before) if norm_layers else (grown > 100 * before)
+
+
+def test_the_config_says_whether_actor_and_critic_have_norms():
+    for norm_layers in (False, True):
+        cfg = Config(controller=ControllerConfig(norm_layers=norm_layers))
+        for network in build_controller(cfg, 3, channels=2, size=4):
+            norms = [m for m in network.encoder.modules() if isinstance(m, GroupNorm)]
+            assert bool(norms) == norm_layers
 
 
 def test_the_critic_and_the_reward_model_hear_no_time():

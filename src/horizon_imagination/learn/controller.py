@@ -21,6 +21,7 @@ from horizon_imagination.models.actor_critic import Actor, Critic
 from horizon_imagination.returns import (
     advantages,
     lambda_returns,
+    normal_range,
     return_range,
     until_first_end,
     update_return_scale,
@@ -82,14 +83,18 @@ class ControllerLoss:
             discount=self.config.discount,
             lambda_=self.config.lambda_,
         )
-        observed = return_range(
-            self.ranks.gather(returns, batch), self.ranks.gather(outcome.valid, batch)
-        )
+        seen = self.ranks.gather(returns, batch), self.ranks.gather(outcome.valid, batch)
+        observed = return_range(*seen)
+        if self.config.scale_by_deviation:
+            observed = torch.maximum(observed, normal_range(*seen))
         self.return_scale = self.return_scale.to(observed)
         self.return_scale.copy_(  # in place, for a captured graph
             update_return_scale(self.return_scale, observed, self.config.return_scale_decay)
         )
-        advantage = advantages(returns, values[:, :-1], self.return_scale)
+        scale = self.return_scale
+        if self.config.scale_by_deviation:  # an average knows nothing yet of a first large reward
+            scale = torch.maximum(scale, observed)
+        advantage = advantages(returns, values[:, :-1], scale)
         terms, metrics = self.actor_terms(start, imagined, advantage, outcome.valid)
         error = self.critic.readout.error(raw_values[:, :-1], returns)
         terms["critic"] = Term((error * outcome.valid).sum(), outcome.valid.sum())

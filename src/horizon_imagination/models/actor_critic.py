@@ -17,7 +17,7 @@ class Actor(RecurrentNetwork):
         self, *, outputs: ActionSpace | int, bias: tuple[float, ...] = (), **shape: int | bool
     ) -> None:
         space = as_space(outputs)
-        super().__init__(norm_layers=False, outputs=space.outputs, **shape)  # type: ignore[arg-type]
+        super().__init__(outputs=space.outputs, **shape)  # type: ignore[arg-type]
         self.action_space = space
         if bias:
             if len(bias) != self.head.out_features:
@@ -51,6 +51,6 @@ class Critic(RecurrentNetwork):
 
     def __init__(self, *, readout: ReadoutName = "symlog", **shape: int | bool) -> None:
         read = READOUTS[readout]()
-        super().__init__(norm_layers=False, outputs=read.size, use_tau=False, **shape)  # type: ignore[arg-type]
+        super().__init__(outputs=read.size, use_tau=False, **shape)  # type: ignore[arg-type]
         self.readout = read
         read.start(self.head)

@@ -174,9 +174,9 @@ class RecurrentNetwork(nn.Module):
         cnn_out_channels: int,
         hidden: int,
         outputs: int,
-        norm_layers: bool,
         use_tau: bool,
         normalize: bool,
+        norm_layers: bool = False,
         smooth_tau: bool = False,
     ) -> None:
         super().__init__()
