@@ -298,8 +298,8 @@ class ControllerConfig:
     """Tell it in low frequencies that start small, not in sinusoids of 1000 tau."""
     shared_encoder: bool = True
     """One frame encoder for actor and critic, as in the published runs; the paper says two."""
-    norm_layers: bool = False
-    """Norms in the encoder, as the reward model has them: they keep its features in bounds."""
+    center_features: bool = False
+    """Centre what the encoder projects, so that the LSTMs do not saturate in its mean."""
     clean_level: bool = True
     """Train the actor on the clean row too, as in the published runs."""
     return_scale_decay: float = 0.005

@@ -26,7 +26,7 @@ def build_controller(
 ) -> tuple[Actor, Critic]:
     """Actor and critic for latents of this shape."""
     shape = _shape(config.controller.network, channels, size)
-    shape["norm_layers"] = config.controller.norm_layers
+    shape["center"] = config.controller.center_features
     with as_usage_error():
         _check_sampler(config, action_space)
         actor = Actor(

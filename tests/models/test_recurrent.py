@@ -7,7 +7,6 @@ import torch
 
 from horizon_imagination.config import Config, ControllerConfig
 from horizon_imagination.models.actor_critic import Actor, Critic
-from horizon_imagination.models.layers import GroupNorm
 from horizon_imagination.models.recurrent import (
     LSTM,
     RecurrentState,
@@ -142,26 +141,52 @@ def test_an_actor_with_smooth_time_starts_by_hearing_little_of_it():
     assert quiet.tau(quiet.features(half)).norm() < 0.3 * loud.tau(loud.features(half)).norm()
 
 
-@pytest.mark.parametrize("norm_layers", [False, True])
-def test_norms_keep_features_in_bounds_whatever_the_convolutions_grow_to(norm_layers):
-    """Without them, ever larger features saturate the LSTM, and all frames look the same to it."""
-    actor = make_actor(norm_layers=norm_layers, hidden=64)
-    z, tau = latents(), torch.ones(2, 5)
-    before = actor.encoder(z, tau).norm(dim=-1).mean()
+def pushed(center: bool):
+    """Features of frames, mean and movement, after steps of Adam that ask for one larger output."""
+    torch.manual_seed(0)
+    shape = {"channels": 16, "size": 8, "cnn_channels": 16, "cnn_out_channels": 64, "hidden": 64}
+    critic = Critic(**shape, normalize=True, center=center)
+    z = torch.rand(1, 1, 16, 8, 8) + 0.1 * torch.rand(2, 10, 16, 8, 8)  # a nearly static scene
+    mask, optimizer = (
+        torch.ones(2, 10, dtype=torch.bool),
+        torch.optim.Adam(critic.parameters(), 3e-4),
+    )
+    for _ in range(30):
+        critic.encoder.follow(z, mask)
+        (critic(z)[0].mean() - 5).square().backward()
+        optimizer.step()
+        optimizer.zero_grad()
     with torch.no_grad():
-        for name, weight in actor.encoder.cnn.named_parameters():
-            if "conv" in name or weight.ndim == 4:
-                weight.mul_(10)
-    grown = actor.encoder(z, tau).norm(dim=-1).mean()
-    assert (grown < 2 * before) if norm_layers else (grown > 100 * before)
+        features = critic.encoder(z, torch.ones(2, 10)).flatten(0, 1)
+        mean = features.mean(0)
+        return mean.norm().item(), (features - mean).norm(dim=-1).mean().item()
 
 
-def test_the_config_says_whether_actor_and_critic_have_norms():
-    for norm_layers in (False, True):
-        cfg = Config(controller=ControllerConfig(norm_layers=norm_layers))
+def test_centred_features_do_not_drift_where_learning_asks_for_a_constant():
+    """A critic whose values are all too low: without centring, its features drift away together."""
+    mean, moving = pushed(center=False)
+    assert mean > 10 * moving
+    centred_mean, centred_moving = pushed(center=True)
+    assert centred_mean < 3 * centred_moving
+
+
+def test_centred_features_have_no_mean_and_padding_does_not_count():
+    actor, z = make_actor(center=True), latents()
+    mask = torch.tensor([[True] * 5, [True] * 3 + [False] * 2])
+    actor.encoder.follow(torch.where(mask[..., None, None, None], z, 1e3), mask)
+    statistics = actor.encoder.center
+    flat = actor.encoder.cnn(z.flatten(0, 1))[mask.flatten()]
+    torch.testing.assert_close(statistics.mean, flat.mean(0))
+    centred = statistics.normalize(flat)
+    torch.testing.assert_close(centred.mean(0), torch.zeros(64), atol=1e-5, rtol=0)
+    assert centred.square().mean().item() == pytest.approx(1, rel=1e-4)
+
+
+def test_the_config_says_whether_actor_and_critic_centre_their_features():
+    for center in (False, True):
+        cfg = Config(controller=ControllerConfig(center_features=center))
         for network in build_controller(cfg, 3, channels=2, size=4):
-            norms = [m for m in network.encoder.modules() if isinstance(m, GroupNorm)]
-            assert bool(norms) == norm_layers
+            assert (network.encoder.center is not None) == center
 
 
 def test_the_critic_and_the_reward_model_hear_no_time():

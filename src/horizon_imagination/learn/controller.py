@@ -69,8 +69,7 @@ class ControllerLoss:
     def __call__(self, start: Start) -> Losses:
         """Imagine, score, and return actor, entropy and critic terms."""
         for encoder in dict.fromkeys((self.actor.encoder, self.critic.encoder)):
-            if encoder.statistics:
-                encoder.statistics.update(start.z, start.mask)
+            encoder.follow(start.z, start.mask)
         batch, start = len(start.z), self.ranks.share(start)
         imagined = self.imagine(start)
         outcome = self.judge(start, imagined)

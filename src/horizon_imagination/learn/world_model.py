@@ -105,8 +105,7 @@ def world_model_loss(
     ranks: Ranks = Ranks(),  # noqa: B008  (frozen)
 ) -> Losses:
     """Denoiser and reward model on the same clean segments; a frozen denoiser is left out."""
-    if reward.encoder.statistics:
-        reward.encoder.statistics.update(batch.z, batch.mask)
+    reward.encoder.follow(batch.z, batch.mask)
     shown = batch
     if cfg.reward_noise:
         spread = cfg.reward_noise * uniform_noise(*batch.z.shape, rng=rng)

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from horizon_imagination.models.layers import (
     Conv1x1,
+    FeatureStatistics,
     LatentStatistics,
     ResnetBlock,
     norm_silu,
@@ -73,6 +74,7 @@ class FrameEncoder(nn.Module):
         use_tau: bool,
         smooth_tau: bool,
         normalize: bool,
+        center: bool,
     ) -> None:
         super().__init__()
         groups = min(32, cnn_channels // 4) if norm_layers else 0
@@ -86,6 +88,7 @@ class FrameEncoder(nn.Module):
             nn.Flatten(),
             nn.LayerNorm(flat) if norm_layers else nn.Identity(),
         )
+        self.center = FeatureStatistics(flat) if center else None
         self.project = nn.Linear(flat, hidden)
         self.features = smooth_noise_features if smooth_tau else noise_features
         size = SMOOTH_FEATURES if smooth_tau else TIME_FEATURES
@@ -99,10 +102,24 @@ class FrameEncoder(nn.Module):
         if self.statistics:
             z = self.statistics.normalize(z, tau)
         flat, shape = pack([z], "* c h w")
-        x = unpack(self.project(self.cnn(flat)), shape, "* d")[0]
+        features = self.cnn(flat)
+        if self.center:
+            features = self.center.normalize(features)
+        x = unpack(self.project(features), shape, "* d")[0]
         if self.tau is not None:
             x = x + self.tau(self.features(tau).to(x.dtype))
         return F.silu(x)
+
+    @torch.no_grad()
+    def follow(self, z: Latents, mask: Flags) -> None:
+        """Move running statistics towards those of a batch of clean frames."""
+        if self.statistics:
+            self.statistics.update(z, mask)
+        if self.center:
+            if self.statistics:
+                z = self.statistics.normalize(z, z.new_ones(z.shape[:2]))
+            flat, _ = pack([z], "* c h w")
+            self.center.update(self.cnn(flat), rearrange(mask, "b t -> (b t)"))
 
 
 class LSTM(nn.Module):
@@ -178,6 +195,7 @@ class RecurrentNetwork(nn.Module):
         normalize: bool,
         norm_layers: bool = False,
         smooth_tau: bool = False,
+        center: bool = False,
     ) -> None:
         super().__init__()
         self.encoder = FrameEncoder(
@@ -190,6 +208,7 @@ class RecurrentNetwork(nn.Module):
             use_tau=use_tau,
             smooth_tau=smooth_tau,
             normalize=normalize,
+            center=center,
         )
         self.lstm = LSTM(hidden, hidden)
         self.head = Head(hidden, outputs)
