@@ -16,6 +16,8 @@ pytestmark = [
 PICTURES = Path(os.environ.get("HORIZON_PICTURES", "build/pages")).resolve()
 """Where screenshots are kept, to be looked at."""
 MATRIX = "document.querySelector('#matrix').toDataURL()"
+CUT_OFF = """[...document.querySelectorAll('.strip .label')]
+    .filter((x) => x.scrollWidth > x.clientWidth).map((x) => x.textContent).join()"""
 STEP = "document.querySelector('.screen figcaption .quiet').textContent"
 
 
@@ -49,6 +51,7 @@ def test_a_newcomer_plays_imagines_and_records(served):
         page.slide("#row", 2)
         page.wait("document.querySelector('#row-value').textContent === 'step 2 of 4'")
         page.picture(PICTURES / "desktop-imagine.png")
+        assert page.get(CUT_OFF) == "", "labels beside a strip are whole"
         page.slide("#budget", 9)
         page.wait("document.querySelector('#row').max === '9'")
         choose(page, "kind", "full")
