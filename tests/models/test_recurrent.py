@@ -5,6 +5,7 @@ import dataclasses
 import pytest
 import torch
 
+from horizon_imagination.agent import Agent
 from horizon_imagination.config import Config, ControllerConfig
 from horizon_imagination.models.actor_critic import Actor, Critic
 from horizon_imagination.models.recurrent import (
@@ -15,6 +16,7 @@ from horizon_imagination.models.recurrent import (
 )
 from horizon_imagination.models.reward import RewardModel
 from horizon_imagination.networks import build_controller
+from horizon_imagination.presets import DEBUG, replaced
 from horizon_imagination.returns import symexp
 
 SHAPE = {
@@ -266,3 +268,16 @@ def test_a_policy_exported_with_the_zero_state_acts_like_the_network_for_fifty_s
             logits, *mine = OneStep(actor)(features, *mine)
             found, *theirs = exported(features, *theirs)
             torch.testing.assert_close(found, logits)
+
+
+def test_an_agent_with_centred_features_is_saved_with_their_statistics(tmp_path):
+    config = replaced(DEBUG, controller={"center_features": True})
+    agent = Agent(config, 3, torch.device("cpu"))
+    z = 2 * torch.rand(2, 5, *agent.latent_shape) - 1
+    for network in (agent.actor, agent.critic):
+        network.encoder.follow(z, torch.ones(2, 5, dtype=torch.bool))
+    agent.save(tmp_path / "agent")
+    again = Agent.load(tmp_path / "agent", "cpu")
+    assert again.actor.encoder.center.steps == 1
+    assert torch.equal(agent.actor(z)[0], again.actor(z)[0])
+    assert torch.equal(agent.critic(z)[0], again.critic(z)[0])

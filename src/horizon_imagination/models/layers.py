@@ -144,9 +144,9 @@ class LatentStatistics(nn.Module):
 class FeatureStatistics(nn.Module):
     """Running mean of every feature and one deviation for all, for centring and scaling.
 
-    Of a wide layer, all weights of a row move together wherever its inputs have a mean: in a few
-    steps of Adam its outputs drift as far as learning asks for, and carry nothing else. Centred
-    inputs take that way out.
+    A wide layer whose inputs have a mean lets its outputs drift: where learning asks for a larger
+    output in every frame, Adam moves all weights of a row together by the whole learning rate, and
+    soon nothing but that drift is left. Centred inputs prevent it.
     """
 
     mean: Tensor
