@@ -19,8 +19,6 @@ from horizon_imagination.envs.atari import LIFE_LOST
 from horizon_imagination.envs.spaces import single, to_world
 from horizon_imagination.models.recurrent import RecurrentState
 
-FAILURE = "failure"
-
 
 @dataclass
 class Collected:
@@ -84,21 +82,21 @@ class Collector:
 
     def _begin(self, now: Unfinished, on_failure: Callable[[str], None]) -> None:
         observation, info = self.env.reset()
-        if FAILURE in info:
+        if "failure" in info:
             now.seen.failures += 1
-            on_failure(f"{info[FAILURE]} (at reset)")
+            on_failure(f"{info['failure']} (at reset)")
         self.store.begin(_frame(observation))
         now.state = now.pending = None
 
     def _step(self, now: Unfinished, action: Any, on_failure: Callable[[str], None]) -> None:
         observation, reward, terminated, truncated, info = self.env.step(action)
-        kept = {key: info[key] for key in (FAILURE, LIFE_LOST) if key in info}
+        kept = {key: info[key] for key in ("failure", LIFE_LOST) if key in info}
         self.store.add(action, float(reward), terminated, truncated, _frame(observation), kept)
         now.pending = None
         now.seen.steps += 1
-        if FAILURE in kept:
+        if "failure" in kept:
             now.seen.failures += 1
-            on_failure(str(kept[FAILURE]))
+            on_failure(str(kept["failure"]))
         if (terminated or truncated) and LIFE_LOST not in kept:
             self._ended(now.seen)
 

@@ -149,10 +149,8 @@ def pushed(center: bool):
     shape = {"channels": 16, "size": 8, "cnn_channels": 16, "cnn_out_channels": 64, "hidden": 64}
     critic = Critic(**shape, normalize=True, center=center)
     z = torch.rand(1, 1, 16, 8, 8) + 0.1 * torch.rand(2, 10, 16, 8, 8)  # a nearly static scene
-    mask, optimizer = (
-        torch.ones(2, 10, dtype=torch.bool),
-        torch.optim.Adam(critic.parameters(), 3e-4),
-    )
+    mask = torch.ones(2, 10, dtype=torch.bool)
+    optimizer = torch.optim.Adam(critic.parameters(), 3e-4)
     for _ in range(30):
         critic.encoder.follow(z, mask)
         (critic(z)[0].mean() - 5).square().backward()
