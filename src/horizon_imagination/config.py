@@ -101,10 +101,7 @@ class EnvConfig:
 
     def __post_init__(self) -> None:
         if self.channels == "stack" and (self.grey or self.pixels):
-            raise ValueError(
-                "env.channels stack keeps every channel of the observation: it goes neither with "
-                "env.grey nor with env.pixels"
-            )
+            raise ValueError("env.channels stack keeps every channel: drop env.grey and env.pixels")
         if self.range is not None and not self.range[0] < self.range[1]:
             raise ValueError(f"env.range {self.range}: expected the lowest value, then the highest")
 
@@ -148,13 +145,10 @@ class LearnerConfig:
 
     def __post_init__(self) -> None:
         if self.batch_size < 1 or self.steps_per_epoch < 0 or self.micro_batches < 1:
-            raise ValueError(
-                "batch_size and micro_batches must be at least 1, steps_per_epoch at least 0"
-            )
+            raise ValueError("batch_size and micro_batches must be >= 1, steps_per_epoch >= 0")
         if self.batch_size % self.micro_batches:
-            raise ValueError(
-                f"micro_batches ({self.micro_batches}) must divide batch_size ({self.batch_size})"
-            )
+            parts, size = self.micro_batches, self.batch_size
+            raise ValueError(f"micro_batches ({parts}) must divide batch_size ({size})")
         if self.rest_every < 1:
             raise ValueError(f"rest_every must be at least 1, got {self.rest_every}")
 
@@ -244,9 +238,15 @@ class WorldModelConfig:
     """Weight decay of the reward model; none for the learner's."""
     reward_noise: float = 0.0
     """Half-width of uniform noise on the latents it learns from, so that it memorises less."""
+    reward_shift: int = 0
+    """Cells by which the segments it learns from are shifted at most, in height and width."""
     learner: LearnerConfig = LearnerConfig(
         batch_size=8, steps_per_epoch=300, first_epoch=25, eps=1e-6
     )
+
+    def __post_init__(self) -> None:
+        if self.reward_shift < 0:
+            raise ValueError(f"world_model.reward_shift must be >= 0, got {self.reward_shift}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -268,14 +268,10 @@ class ImaginationConfig:
         if self.horizon < 1 or self.budget < 1:
             raise ValueError("imagination.horizon and imagination.budget must be at least 1")
         if not 1 <= self.decay_horizon <= self.horizon:
-            raise ValueError(
-                f"imagination.decay_horizon must lie in [1, {self.horizon}] (the horizon), "
-                f"got {self.decay_horizon}"
-            )
+            within = f"[1, {self.horizon}] (the horizon), got {self.decay_horizon}"
+            raise ValueError(f"imagination.decay_horizon must lie in {within}")
         if self.context < 1:
-            raise ValueError(
-                "imagination.context must be at least 1: the agent starts from a frame"
-            )
+            raise ValueError("imagination.context must be at least 1: agents start from a frame")
         if self.sampler == "naive" and self.engine == "window":
             raise ValueError(
                 "imagination.sampler naive redraws every action at every step and needs "
@@ -324,9 +320,7 @@ class ReplayConfig:
 
     def __post_init__(self) -> None:
         if self.min_segment < 1 or self.min_future < 1 or self.capacity < 1:
-            raise ValueError(
-                "replay.capacity, replay.min_segment and replay.min_future must be at least 1"
-            )
+            raise ValueError("replay.capacity, .min_segment, .min_future must be at least 1")
         if not 0 <= self.recent_share <= 1:
             raise ValueError(f"replay.recent_share must lie in [0, 1], got {self.recent_share}")
 
@@ -398,3 +392,9 @@ class Config:
     runtime: RuntimeConfig = RuntimeConfig()
     seed: int = 0
     """Seed of all random streams."""
+
+    def __post_init__(self) -> None:
+        shift, size = self.world_model.reward_shift, self.env.size
+        cell = self.tokenizer.patch_size * 2 ** len(self.tokenizer.multipliers)
+        if shift and (shift + 1) * cell > size:
+            raise ValueError(f"world_model.reward_shift {shift} must be < {size} / {cell} cells")

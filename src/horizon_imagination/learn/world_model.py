@@ -5,6 +5,7 @@ from typing import NamedTuple
 import torch
 import torch.nn.functional as F
 from einops import rearrange
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from horizon_imagination.config import DenoiserConfig, WorldModelConfig
@@ -94,6 +95,36 @@ def reward_terms(
     return terms, metrics
 
 
+def shift_frames(
+    z: Latents, cells: Int[Tensor, "batch 2"], mean: Float[Tensor, "channel height width"]
+) -> Latents:
+    """Every segment down and right by its cells; only what differs from the mean frame moves.
+
+    At the border the mean frame comes in.
+    """
+    height, width = z.shape[-2:]
+    down, right = (rearrange(by, "b -> b 1") for by in cells.unbind(1))
+    row = rearrange(torch.arange(height, device=z.device) - down, "b h -> b 1 1 h 1")
+    column = rearrange(torch.arange(width, device=z.device) - right, "b w -> b 1 1 1 w")
+    outside = (row < 0) | (row >= height) | (column < 0) | (column >= width)
+    moved = (z - mean).take_along_dim(row.clamp(0, height - 1), dim=-2)
+    moved = moved.take_along_dim(column.clamp(0, width - 1), dim=-1)
+    return mean + moved.masked_fill(outside, 0.0)
+
+
+def varied_latents(
+    model: RewardModel, cfg: WorldModelConfig, z: Latents, rng: torch.Generator
+) -> Latents:
+    """What the reward model learns from: segments shifted, then noisy, if the config says so."""
+    if cfg.reward_shift:
+        most, statistics = cfg.reward_shift, model.encoder.statistics
+        cells = torch.randint(-most, most + 1, (len(z), 2), generator=rng, device=rng.device)
+        z = shift_frames(z, cells, statistics.mean if statistics else torch.zeros_like(z[0, 0]))
+    if cfg.reward_noise:
+        z = z + cfg.reward_noise * uniform_noise(*z.shape, rng=rng)
+    return z
+
+
 def world_model_loss(
     denoiser: Denoiser | None,
     reward: RewardModel,
@@ -106,10 +137,7 @@ def world_model_loss(
 ) -> Losses:
     """Denoiser and reward model on the same clean segments; a frozen denoiser is left out."""
     reward.encoder.follow(batch.z, batch.mask)
-    shown = batch
-    if cfg.reward_noise:
-        spread = cfg.reward_noise * uniform_noise(*batch.z.shape, rng=rng)
-        shown = batch._replace(z=batch.z + spread)
+    shown = batch._replace(z=varied_latents(reward, cfg, batch.z, rng))
     terms, metrics = reward_terms(reward, ranks.share(shown), ranks)
     if denoiser is not None:
         if denoiser.statistics:
