@@ -169,6 +169,17 @@ def test_torch_counts_nearly_the_same_flops_in_a_step_of_every_learner(shared, t
         assert share == pytest.approx(1, abs=0.06), learner.name
 
 
+def test_a_shared_encoder_sees_the_frames_of_actor_and_critic_once():
+    """Nine clean frames, eight of which the actor sees too; 4 x 4 latents of four channels."""
+    tau = 2 * 64 * 16  # which the critic's own encoder does not hear
+    encoder = 16 * 2 * (4 * 8 + 2 * 9 * 8 * 8 + 8 * 4) + 2 * 64 * 16 + tau
+    both, one = (costs(replaced(DEBUG, controller={"shared_encoder": x}), 3) for x in (False, True))
+    assert one.frame_encoder.flops == both.frame_encoder.flops == encoder
+    saved = both.steps["controller"].flops - one.steps["controller"].flops
+    assert saved == 4 * 3 * (8 * encoder - 9 * tau)
+    assert one.steps["controller"].activations < both.steps["controller"].activations
+
+
 def test_weights_move_once_a_window_and_everything_else_grows_with_the_batch():
     """Four windows, frames of 4 x 4 x 4 numbers, keys and values of 2 layers of width 32."""
     ours = costs(DEBUG, 3)

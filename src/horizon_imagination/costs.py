@@ -130,6 +130,8 @@ class Costs:
     """Reward model, actor and critic, on a frame each."""
     actor: Forward
     critic: Forward
+    frame_encoder: Forward
+    """The part of the actor before its LSTM, on a frame."""
     number: int = FLOAT
     """Bytes of a number in the precision of the networks."""
     steps: dict[str, Forward] = field(init=False)
@@ -256,11 +258,14 @@ class Costs:
         """What has a gradient in a controller's step, for one trajectory.
 
         The actor sees context and imagined frames clean, all but the last, and the noisy frames
-        of its entries; the critic sees all of them clean.
+        of its entries; the critic sees all of them clean. An encoder that both share sees the
+        clean frames once.
         """
         frames = config.controller.context + config.imagination.horizon
         plan = entry_plan(_schedule(config), clean_level=config.controller.clean_level)
-        return self.actor.times(frames - 1 + len(plan.frames)) + self.critic.times(frames)
+        both = self.actor.times(frames - 1 + len(plan.frames)) + self.critic.times(frames)
+        saved = frames - 1 if config.controller.shared_encoder else 0
+        return both + self.frame_encoder.times(-saved)
 
     def _weights(self, network: str) -> float:
         return float(self.number * self.parameters[network])
@@ -290,6 +295,7 @@ def costs(config: Config, action_space: ActionSpace | int, number: int = FLOAT) 
             "reward": measure(lambda: networks.reward(z), networks).times(1 / length),
             "actor": measure(lambda: networks.actor(z), networks).times(1 / length),
             "critic": measure(lambda: networks.critic(z), networks).times(1 / length),
+            "frame_encoder": measure(lambda: networks.actor.encoder(z), networks).times(1 / length),
         }
     return Costs(config=config, parameters=_parameters(networks), number=number, **passes)
 

@@ -141,7 +141,8 @@ def test_the_policy_gradient_agrees_with_brute_force(name, clean_level):
     weight = torch.randn(rows, BATCH, HORIZON, generator=rng, dtype=torch.double)
 
     plan = entry_plan(schedule, clean_level=clean_level)
-    logits = entry_logits(actor, plan, schedule, context, mask, imagined)
+    features = actor.encoder(torch.cat([context, z[-1, :, :-1]], dim=1))
+    logits = entry_logits(actor, plan, schedule, features, mask, imagined)
     taken = imagined.actions[plan.rows, :, plan.columns]
     chosen = logits.log_softmax(-1).gather(-1, taken[..., None])[..., 0]
     fast = (chosen * weight[plan.rows, :, plan.columns]).sum()

@@ -102,12 +102,12 @@ def late_ends(self, start, imagined):
     return out._replace(terminated=out.terminated.roll(1, dims=1))
 
 
-def late_values(self, start, z):
-    return real_values(self, start, z).roll(-1, dims=1)
+def late_values(self, start, features):
+    return real_values(self, start, features).roll(-1, dims=1)
 
 
-def late_logits(actor, plan, schedule, context, mask, imagined):
-    logits = real_entries(actor, plan, schedule, context, mask, imagined)
+def late_logits(actor, plan, schedule, features, mask, imagined):
+    logits = real_entries(actor, plan, schedule, features, mask, imagined)
     return logits.roll(1, dims=0)
 
 
@@ -144,7 +144,8 @@ def test_the_first_action_is_the_policys_at_the_last_context_frame():
 
 def test_values_are_those_of_the_last_context_frame_and_every_imagined_one():
     loss, start = told_loss(), make_start(BATCH)
-    values = loss.values(start, loss.imagine(start).z[-1])
+    features = loss.encode(start, loss.imagine(start).z[-1])
+    values = loss.values(start, features.critic)
     assert torch.equal(values[..., 0], loss.critic.table[CONTEXT - 1 :].expand(BATCH, H + 1))
 
 
@@ -198,7 +199,7 @@ def test_the_loss_equals_brute_force_over_every_row(tmp_path, clean_level):
     imagined = loss.imagine(start)
     outcome = loss.judge(start, imagined)
     assert outcome.terminated.any() and outcome.valid.any() and not outcome.valid.all()
-    raw = loss.values(start, imagined.z[-1])[..., 0]
+    raw = loss.values(start, loss.encode(start, imagined.z[-1]).critic)[..., 0]
     values = torch.tensor([[symexp(v) for v in row] for row in raw.tolist()])
     returns = controller_module.lambda_returns(
         outcome.reward, outcome.terminated, values, discount=0.99, lambda_=0.95

@@ -44,12 +44,12 @@ def test_nothing_after_the_first_end_trains_anything(engine):
 def test_the_critic_sees_clean_frames_alone_and_each_term_trains_its_own_network():
     loss = make_loss(H, BATCH, told=False, budget=3, decay_horizon=2.0)
     seen = []
-    loss.critic.register_forward_pre_hook(lambda _, args: seen.append(args))
+    loss.critic.encoder.register_forward_pre_hook(lambda _, args: seen.append(args))
     loss.rng.manual_seed(1)
     imagined = loss.imagine(make_start(BATCH))
     loss.rng.manual_seed(1)
     terms = loss(make_start(BATCH)).terms
-    assert len(seen) == 1 and seen[0][1] is None
+    assert len(seen) == len(seen[0]) == 1, "no noise level"
     assert torch.equal(seen[0][0][:, CONTEXT:], imagined.z[-1])
     for name, other in (("actor", loss.critic), ("entropy", loss.critic), ("critic", loss.actor)):
         found = torch.autograd.grad(
@@ -75,7 +75,8 @@ def test_the_policy_gradient_of_a_bandit_is_that_of_the_expected_reward():
     probs = loss.actor(start.z)[0][0, -1].softmax(-1)
     # Each action's sample gradient, weighted by its probability: the expectation, exactly.
     weighted = reward * probs.detach()
-    terms, _ = loss.actor_terms(start, imagined, weighted[:, None], valid)
+    features = loss.encode(start, imagined.z[-1]).actor
+    terms, _ = loss.actor_terms(start, imagined, features, weighted[:, None], valid)
     sampled = torch.autograd.grad(terms["actor"].total, parameters, allow_unused=True)
     exact = torch.autograd.grad(-(probs * reward).sum(), parameters, allow_unused=True)
     for a, b in zip(sampled, exact, strict=True):

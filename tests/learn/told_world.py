@@ -5,6 +5,7 @@ channel 1 the action that led to it, channel 2 whatever a test puts there.
 """
 
 import torch
+import torch.nn.functional as F
 from embedded_world import around
 from numbered_world import SMALL
 
@@ -24,8 +25,9 @@ SHAPE = {
 }  # fmt: skip
 
 
-def place(z):
-    return (z[:, :, 0, 0, 0] * SCALE).round().long()
+def place(seen):
+    """Index of every frame, from latents or from what `FirstPixel` makes of them."""
+    return (seen.flatten(2)[..., 0] * SCALE).round().long()
 
 
 def action_behind(z):
@@ -61,19 +63,29 @@ class ToldReward(RewardModel):
         return torch.stack([symlog(reward), -50.0 * end, 50.0 * end - 25], dim=-1), None
 
 
+class FirstPixel(torch.nn.Module):
+    """A frame encoder that tells the first pixel of every channel."""
+
+    def forward(self, z, tau=None):
+        return F.pad(z[..., 0, 0], (0, SHAPE["hidden"] - z.shape[2]))
+
+    def follow(self, z, mask):
+        pass
+
+
 class ToldCritic(Critic):
     """Values from a table by index, which is its only parameter that matters."""
 
-    def forward(self, z, tau=None, state=None, mask=None):
-        return self.table[place(z) + CONTEXT - 1][..., None], None
+    def from_features(self, features, state=None, mask=None):
+        return self.table[place(features) + CONTEXT - 1][..., None], None
 
 
 class ToldActor(Actor):
     """Logits from a table by index."""
 
-    def forward(self, z, tau=None, state=None, mask=None):
-        _, states = super().forward(z, tau, state, mask)
-        row = (place(z) + CONTEXT - 1).clamp(0, len(self.table) - 1)
+    def from_features(self, features, state=None, mask=None):
+        _, states = super().from_features(features, state, mask)
+        row = (place(features) + CONTEXT - 1).clamp(0, len(self.table) - 1)
         return self.table[row], states
 
 
@@ -90,6 +102,7 @@ def make_loss(horizon, batch, *, told=True, end_at=None, controller=None, **opti
     actor = (ToldActor if told else Actor)(outputs=ACTIONS, use_tau=True, **SHAPE)
     critic = (ToldCritic if told else Critic)(**SHAPE)
     if told:
+        actor.encoder, critic.encoder = FirstPixel(), FirstPixel()
         actor.table = torch.nn.Parameter(torch.randn(CONTEXT + horizon, ACTIONS))
         critic.table = torch.nn.Parameter(torch.randn(CONTEXT + horizon))
     else:

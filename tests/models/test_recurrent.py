@@ -207,6 +207,18 @@ def test_heads_keep_the_digits_that_half_precision_would_drop():
     torch.testing.assert_close(values, full, atol=4e-3, rtol=0)
 
 
+def test_frames_that_are_encoded_already_give_the_same_also_in_half_precision():
+    actor, z = make_actor(), latents()
+    mask = torch.tensor([[True] * 5, [False, False, True, True, True]])
+    for half in (False, True):
+        with torch.autocast("cpu", dtype=torch.bfloat16, enabled=half):
+            said, states = actor(z, torch.ones(2, 5), None, mask)
+            again, same = actor.from_features(actor.encoder(z), None, mask)
+        assert same.c.dtype == torch.float32
+        for a, b in zip((said, *states), (again, *same), strict=True):
+            assert torch.equal(a, b)
+
+
 def test_the_bias_is_the_prior_of_the_policy():
     actor = make_actor(bias=(0.0, 2.0, -1.0))
     with torch.no_grad():

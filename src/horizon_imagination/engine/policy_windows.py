@@ -16,7 +16,7 @@ from horizon_imagination.engine.device_copies import device_copy, device_index
 from horizon_imagination.imagination import Imagined, policy_entries
 from horizon_imagination.models.actor_critic import Actor
 from horizon_imagination.models.recurrent import RecurrentState, RecurrentStates
-from horizon_imagination.types import Flags, Latents, Schedule
+from horizon_imagination.types import Flags, Schedule
 
 
 @dataclass(frozen=True)
@@ -69,20 +69,21 @@ def entry_logits(
     actor: Actor,
     plan: EntryPlan,
     schedule: Schedule,
-    context: Latents,
+    features: Float[Tensor, "batch seen hidden"],
     context_mask: Flags,
     imagined: Imagined,
 ) -> Float[Tensor, "entry batch action"]:
     """Logits at every entry, with gradient, in the order of the plan.
 
-    The context is left-padded: its last frame is the one before the first imagined.
+    `features` are the actor's of the context and of all imagined clean frames but the last. The
+    context is left-padded: its last frame is the one before the first imagined.
     """
-    clean_frames = torch.cat([context, imagined.z[-1][:, :-1]], dim=1)
-    ahead = context_mask.new_ones(len(context), clean_frames.shape[1] - context.shape[1])
+    batch, length = context_mask.shape
+    ahead = context_mask.new_ones(batch, features.shape[1] - length)
     mask = torch.cat([context_mask, ahead], dim=1)
-    logits, states = actor(clean_frames, None, None, mask)
-    last = context.shape[1] - 1
-    columns = device_index(plan.columns[: plan.num_clean], context.device)
+    logits, states = actor.from_features(features, None, mask)
+    last = length - 1
+    columns = device_index(plan.columns[: plan.num_clean], features.device)
     from_clean = rearrange(logits[:, last:][:, columns], "b entry a -> entry b a")
     if not plan.frames:
         return from_clean

@@ -18,6 +18,7 @@ from horizon_imagination.imagination import Imagined, change_count, late_change_
 from horizon_imagination.learn.learner import Losses, Term
 from horizon_imagination.learn.ranks import Ranks
 from horizon_imagination.models.actor_critic import Actor, Critic
+from horizon_imagination.models.recurrent import Hidden
 from horizon_imagination.returns import (
     advantages,
     lambda_returns,
@@ -38,6 +39,14 @@ class Outcome(NamedTuple):
     terminated: Flags
     valid: Flags
     """Steps up to and including the first end."""
+
+
+class Features(NamedTuple):
+    """What actor and critic are given of the context and the imagined clean frames."""
+
+    actor: Hidden
+    """Of all frames but the last, after which nobody acts."""
+    critic: Hidden
 
 
 @dataclass
@@ -73,7 +82,8 @@ class ControllerLoss:
         batch, start = len(start.z), self.ranks.share(start)
         imagined = self.imagine(start)
         outcome = self.judge(start, imagined)
-        raw_values = self.values(start, imagined.z[-1])
+        features = self.encode(start, imagined.z[-1])
+        raw_values = self.values(start, features.critic)
         values = self.critic.readout.value(raw_values.detach())
         returns = lambda_returns(
             outcome.reward,
@@ -94,7 +104,7 @@ class ControllerLoss:
         if self.config.scale_by_deviation:  # an average knows nothing yet of a first large reward
             scale = torch.maximum(scale, observed)
         advantage = advantages(returns, values[:, :-1], scale)
-        terms, metrics = self.actor_terms(start, imagined, advantage, outcome.valid)
+        terms, metrics = self.actor_terms(start, imagined, features.actor, advantage, outcome.valid)
         error = self.critic.readout.error(raw_values[:, :-1], returns)
         terms["critic"] = Term((error * outcome.valid).sum(), outcome.valid.sum())
         metrics |= self.figures(imagined, outcome, returns, values)
@@ -139,20 +149,35 @@ class ControllerLoss:
         terminated = self.ranks.share(dice) < chance
         return Outcome(reward, terminated, until_first_end(terminated))
 
-    def values(self, start: Start, z: Latents) -> Float[Tensor, "batch time+1 size"]:
-        """What the critic says of the last context frame and every imagined one."""
+    def encode(self, start: Start, z: Latents) -> Features:
+        """Features of context and imagined frames; an encoder that is shared sees them once."""
         seen = torch.cat([start.z, z], dim=1)
-        real = torch.cat([start.mask, start.mask.new_ones(z.shape[:2])], dim=1)
-        out, _ = self.critic(seen, None, None, real)
-        return out[:, start.z.shape[1] - 1 :]
+        features = self.critic.encoder(seen)
+        if self.actor.encoder is self.critic.encoder:
+            return Features(features[:, :-1], features)
+        return Features(self.actor.encoder(seen[:, :-1]), features)
+
+    def values(
+        self, start: Start, features: Float[Tensor, "batch seen hidden"]
+    ) -> Float[Tensor, "batch _ size"]:
+        """What the critic says of the last context frame and every imagined one."""
+        batch, length = start.mask.shape
+        ahead = start.mask.new_ones(batch, features.shape[1] - length)
+        out, _ = self.critic.from_features(features, None, torch.cat([start.mask, ahead], dim=1))
+        return out[:, length - 1 :]
 
     def actor_terms(
-        self, start: Start, imagined: Imagined, advantage: Scalars, valid: Flags
+        self,
+        start: Start,
+        imagined: Imagined,
+        features: Float[Tensor, "batch seen hidden"],
+        advantage: Scalars,
+        valid: Flags,
     ) -> tuple[dict[str, Term], dict[str, Tensor]]:
         """-A log pi(a) - eta H over the entries of all noise levels, each with its own action."""
         plan = self.plan
         logits = entry_logits(
-            self.actor, plan, self.schedule, start.z, start.mask, imagined
+            self.actor, plan, self.schedule, features, start.mask, imagined
         ).float()
         rows, columns = (device_index(x, logits.device) for x in (plan.rows, plan.columns))
         scores = self.actor.action_space.scores(logits, imagined.actions[rows, :, columns])

@@ -97,8 +97,10 @@ class FrameEncoder(nn.Module):
             with torch.no_grad():
                 self.tau.weight.mul_(SMOOTH_START)
 
-    def forward(self, z: Latents, tau: Times) -> Hidden:
-        """Features of every frame, clean or noisy."""
+    def forward(self, z: Latents, tau: Times | None = None) -> Hidden:
+        """Features of every frame, clean or noisy; `tau` defaults to clean."""
+        if tau is None:
+            tau = z.new_ones(z.shape[:2])
         if self.statistics:
             z = self.statistics.normalize(z, tau)
         flat, shape = pack([z], "* c h w")
@@ -221,9 +223,13 @@ class RecurrentNetwork(nn.Module):
         mask: Flags | None = None,
     ) -> tuple[Float[Tensor, "batch time output"], RecurrentStates]:
         """Outputs and states at every frame; `tau` defaults to clean, `state` to the start."""
-        if tau is None:
-            tau = z.new_ones(z.shape[:2])
-        if state is None:
-            state = self.lstm.zero_state(len(z), z)
-        states = self.lstm(self.encoder(z, tau), state, mask)
+        return self.from_features(self.encoder(z, tau), state, mask)
+
+    def from_features(
+        self, features: Hidden, state: RecurrentState | None = None, mask: Flags | None = None
+    ) -> tuple[Float[Tensor, "batch time output"], RecurrentStates]:
+        """Outputs and states at every frame, of frames that are encoded already."""
+        if state is None:  # as precise as the weights: autocast may have halved the features
+            state = self.lstm.zero_state(len(features), self.lstm.weight_hh)
+        states = self.lstm(features, state, mask)
         return self.head(states.h), states
