@@ -10,11 +10,10 @@ import csv
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 from matplotlib.figure import Figure
 
 from horizon_imagination.figures import PALETTE, save_figure
-from horizon_imagination.metrics.published import Curve, published_curve
+from horizon_imagination.metrics.published import Curve, as_curve, published_curve
 from horizon_imagination.metrics.statistics import smoothing_window
 from horizon_imagination.report.curves import Chart, draw_chart, mean_line
 
@@ -27,17 +26,25 @@ GAMES = {
 SETTING = "hi-4-16"
 
 
-def chart(env: str, episodes: list[tuple[int, float]]) -> Chart:
-    """One run and the five published ones, as far as it has come."""
-    steps, returns = (np.array(column) for column in zip(*episodes, strict=True))
-    window, last = smoothing_window(len(steps)), int(steps[-1])
+def chart(env: str, ours: Curve, fast: Curve | None) -> Chart:
+    """One run of each preset and the five published ones, as far as the first has come."""
+    window, last = smoothing_window(len(ours.steps)), int(ours.steps[-1])
     past = []
     for curve in published_curve(env, SETTING).values():
         until = curve.steps <= last
         past.append(Curve(curve.steps[until], curve.returns[until]))
     published = replace(mean_line(past, "published, 5 seeds", PALETTE[0], window), style=":")
-    ours = mean_line([Curve(steps, returns)], "here, seed 0", PALETTE[5], window)
-    return Chart(env, [published, ours])
+    lines = [published, mean_line([ours], "paper, seed 0", PALETTE[5], window)]
+    if fast is not None:
+        own = smoothing_window(len(fast.steps))
+        lines.append(mean_line([fast], "fast, seed 0", PALETTE[2], own))
+    return Chart(env, lines)
+
+
+def curve_of(run: str, rows: list[dict[str, str]]) -> Curve | None:
+    """The episodes of a run; none if there is no such run."""
+    points = [(int(row["step"]), float(row["return"])) for row in rows if row["run"] == run]
+    return as_curve(points) if points else None
 
 
 def main() -> None:
@@ -46,8 +53,9 @@ def main() -> None:
         rows = list(csv.DictReader(lines))
     figure = Figure(figsize=(11.6, 3.2), layout="constrained")
     for axes, (run, env) in zip(figure.subplots(1, len(GAMES)), GAMES.items(), strict=True):
-        episodes = [(int(row["step"]), float(row["return"])) for row in rows if row["run"] == run]
-        draw_chart(axes, chart(env, episodes))
+        ours = curve_of(run, rows)
+        assert ours is not None, run
+        draw_chart(axes, chart(env, ours, curve_of(f"{run}-fast", rows)))
     save_figure(figure, RESULTS / "atari-curves.png")
 
 

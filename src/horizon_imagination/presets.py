@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 from horizon_imagination.config import (
+    AtariConfig,
     Config,
     ControllerConfig,
     DenoiserConfig,
@@ -26,6 +27,52 @@ def replaced(config: Config, **sections: dict) -> Config:
         **{name: replace(getattr(config, name), **f) for name, f in sections.items()},
     )
 
+
+PAPER = Config(env=EnvConfig(id="ALE/Boxing-v5"))
+
+FAST = replaced(
+    PAPER,
+    env={"atari": AtariConfig(end_on_life_loss=True)},
+    tokenizer={
+        "channels": 32,
+        "latent_noise": 0.2,
+        "learner": replace(
+            PAPER.tokenizer.learner,
+            steps_per_epoch=200, first_epoch=5, rest_from=25, rest_every=8, learning_rate=3e-4,
+        ),
+    },
+    denoiser={
+        "layers": 8,
+        "heads": 4,
+        "prediction": "clean",
+        "loss_weight": "noise_squared",
+        "normalize": True,
+        "ema": 0.99,
+    },
+    reward={"cnn_channels": 128, "normalize": True, "readout": "categories"},
+    world_model={
+        "segment_length": 17,
+        "horizon_times": 0.5,
+        "noise_ahead": 3,
+        "reward_weight_decay": 0.3,
+        "reward_noise": 0.1,
+        "reward_shift": 1,
+        "learner": replace(
+            PAPER.world_model.learner,
+            batch_size=32, steps_per_epoch=200, first_epoch=10, learning_rate=3e-4,
+        ),
+    },
+    controller={
+        "smooth_tau": True,
+        "center_features": True,
+        "scale_by_deviation": True,
+        "network": replace(PAPER.controller.network, cnn_channels=64),
+        "learner": replace(
+            PAPER.controller.learner, batch_size=120, steps_per_epoch=100, first_epoch=20
+        ),
+    },
+    imagination={"horizon": 16, "budget": 8},
+)  # fmt: skip
 
 SMALL_TOKENIZER = TokenizerConfig(
     patch_size=4,
@@ -178,7 +225,12 @@ PRESETS: dict[str, tuple[str, Config]] = {
     "paper": (
         "the published configuration: 93 M parameters (the paper counts 97 M), 100 K steps, "
         "decay horizon 4, budget 16",
-        Config(env=EnvConfig(id="ALE/Boxing-v5")),
+        PAPER,
+    ),
+    "fast": (
+        "a quarter of the cost: 26 M parameters, 100 K steps, decay horizon 4, budget 8 for 16 "
+        "frames; docs/fast.md has every change",
+        FAST,
     ),
     "demo": ("catch, learned in minutes on two CPU cores", CATCH),
     "small-catch": ("the same on a board of 4 x 4 cells", SMALL_CATCH),

@@ -7,6 +7,7 @@ change that is meant to alter learning, and say so in the changelog.
 import json
 import sys
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -31,6 +32,7 @@ from horizon_imagination.learn.batches import ReplayBatches
 from horizon_imagination.learn.guard import Guard
 from horizon_imagination.learn.latents import LatentCache
 from horizon_imagination.learn.learners import make_learners
+from horizon_imagination.presets import PRESETS, replaced
 from horizon_imagination.streams import Streams
 
 GOLDEN = Path(__file__).parent
@@ -46,8 +48,13 @@ WATCHED = {
 }  # fmt: skip
 
 
+VARIANTS = ("paper", "demo", "fast")
+
+
 def config(variant: str) -> Config:
-    """`paper` has its choices of every switch, `demo` the other ones."""
+    """`paper` and `fast` have their choices of every switch, `demo` others than `paper`."""
+    if variant == "fast":
+        return as_fast(config("paper"))
     demo = variant == "demo"
     network = RecurrentConfig(cnn_channels=8, cnn_out_channels=4, hidden=16, normalize=demo)
     return Config(
@@ -70,6 +77,27 @@ def config(variant: str) -> Config:
         imagination=ImaginationConfig(horizon=6, budget=4, decay_horizon=2.0),
         replay=ReplayConfig(min_segment=3),
         runtime=RuntimeConfig(device="cpu", precision="float32"),
+    )  # fmt: skip
+
+
+def as_fast(small: Config) -> Config:
+    """A small config with the switches of the preset `fast`, its sizes and rates kept."""
+    fast = PRESETS["fast"][1]
+
+    def taken(section: str, *names: str) -> dict:
+        return {name: getattr(getattr(fast, section), name) for name in names}
+
+    return replaced(
+        small,
+        tokenizer=taken("tokenizer", "latent_noise"),
+        denoiser=taken("denoiser", "prediction", "loss_weight", "normalize", "ema"),
+        reward=taken("reward", "readout", "normalize"),
+        world_model=taken(
+            "world_model", "horizon_times", "noise_ahead", "reward_weight_decay", "reward_noise",
+            "reward_shift",
+        ),
+        controller=taken("controller", "smooth_tau", "center_features", "scale_by_deviation")
+        | {"network": replace(small.controller.network, normalize=True)},
     )  # fmt: skip
 
 
@@ -122,7 +150,7 @@ def path(variant: str) -> Path:
 if __name__ == "__main__":
     if sys.argv[1:] != ["--write"]:
         sys.exit(__doc__)
-    for name in ("paper", "demo"):
+    for name in VARIANTS:
         with tempfile.TemporaryDirectory() as scratch:
             lines = [
                 f" {json.dumps(k)}: {json.dumps(v)}" for k, v in losses(name, Path(scratch)).items()

@@ -3,10 +3,10 @@
 import json
 
 import pytest
-from losses_of_training import STEPS, WATCHED, losses, path
+from losses_of_training import STEPS, VARIANTS, WATCHED, losses, path
 
 
-@pytest.mark.parametrize("variant", ["paper", "demo"])
+@pytest.mark.parametrize("variant", VARIANTS)
 def test_twenty_steps_of_each_learner_give_the_losses_written_down(variant, tmp_path):
     golden = json.loads(path(variant).read_text())
     found = losses(variant, tmp_path)
