@@ -100,6 +100,8 @@ class Agent:
                 fuse(network).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         averaged = config.denoiser.ema and not self.given_world
         self.denoiser_average = copy.deepcopy(self.denoiser) if averaged else None
+        if config.runtime.compile and not self.given_world:
+            self.denoiser.compile_blocks()
         self._rng = torch.Generator(device).manual_seed(derive_seed(config.seed, "act"))
         self._state: RecurrentState | None = None
         self.view: View | None = None

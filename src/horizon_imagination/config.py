@@ -7,25 +7,6 @@ word. Nothing here builds anything: `Agent` maps a config to networks.
 from dataclasses import dataclass, replace
 from typing import Literal
 
-__all__ = [
-    "AtariConfig",
-    "Config",
-    "ControllerConfig",
-    "DenoiserConfig",
-    "EnvConfig",
-    "ImaginationConfig",
-    "LearnerConfig",
-    "OfflineConfig",
-    "RecurrentConfig",
-    "ReplayConfig",
-    "RuntimeConfig",
-    "ScheduleKind",
-    "TokenizerConfig",
-    "TrainingConfig",
-    "UntrustedId",
-    "WorldModelConfig",
-]
-
 ScheduleKind = Literal["horizon", "pyramidal", "autoregressive", "full"]
 """Sampling schedules by name; `schedules.schedule_of_kind` makes them."""
 
@@ -101,7 +82,10 @@ class EnvConfig:
 
     def __post_init__(self) -> None:
         if self.channels == "stack" and (self.grey or self.pixels):
-            raise ValueError("env.channels stack keeps every channel: drop env.grey and env.pixels")
+            raise ValueError(
+                "env.channels stack keeps every channel of the observation: it goes neither with "
+                "env.grey nor with env.pixels"
+            )
         if self.range is not None and not self.range[0] < self.range[1]:
             raise ValueError(f"env.range {self.range}: expected the lowest value, then the highest")
 
@@ -145,7 +129,9 @@ class LearnerConfig:
 
     def __post_init__(self) -> None:
         if self.batch_size < 1 or self.steps_per_epoch < 0 or self.micro_batches < 1:
-            raise ValueError("batch_size, micro_batches: at least 1; steps_per_epoch: at least 0")
+            raise ValueError(
+                "batch_size and micro_batches must be at least 1, steps_per_epoch at least 0"
+            )
         if self.batch_size % self.micro_batches:
             parts, size = self.micro_batches, self.batch_size
             raise ValueError(f"micro_batches ({parts}) must divide batch_size ({size})")
@@ -268,10 +254,14 @@ class ImaginationConfig:
         if self.horizon < 1 or self.budget < 1:
             raise ValueError("imagination.horizon and imagination.budget must be at least 1")
         if not 1 <= self.decay_horizon <= self.horizon:
-            within = f"[1, {self.horizon}] (the horizon), got {self.decay_horizon}"
-            raise ValueError(f"imagination.decay_horizon must lie in {within}")
+            raise ValueError(
+                f"imagination.decay_horizon must lie in [1, {self.horizon}] (the horizon), "
+                f"got {self.decay_horizon}"
+            )
         if self.context < 1:
-            raise ValueError("imagination.context must be at least 1: agents start from a frame")
+            raise ValueError(
+                "imagination.context must be at least 1: the agent starts from a frame"
+            )
         if self.sampler == "naive" and self.engine == "window":
             raise ValueError(
                 "imagination.sampler naive redraws every action at every step and needs "
@@ -320,7 +310,9 @@ class ReplayConfig:
 
     def __post_init__(self) -> None:
         if self.min_segment < 1 or self.min_future < 1 or self.capacity < 1:
-            raise ValueError("replay.capacity, .min_segment, .min_future must be at least 1")
+            raise ValueError(
+                "replay.capacity, replay.min_segment and replay.min_future must be at least 1"
+            )
         if not 0 <= self.recent_share <= 1:
             raise ValueError(f"replay.recent_share must lie in [0, 1], got {self.recent_share}")
 
@@ -370,6 +362,8 @@ class RuntimeConfig:
     """Capture every training step as a CUDA graph; auto: on CUDA, in one process."""
     fused: Literal["auto", "on", "off"] = "auto"
     """Triton kernels for norms, LSTMs and the denoiser in imagination; auto: where they can run."""
+    compile: bool = False
+    """Compile the blocks of the denoiser for training; the first step takes half a minute more."""
     threads: int = 0
     """CPU threads; 0 takes the fastest number in a short trial, which the run then keeps."""
     preempt_signal: str = "SIGUSR1"

@@ -4,7 +4,7 @@ Nothing is written, so a kill leaves nothing behind.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -55,7 +55,9 @@ def rehearse(config: Config, actions: ActionSpace | int, device: torch.device) -
     """Take steps and time them, with the config's threads or the fastest number.
 
     On a busy CPU the times are CPU times of one thread, which other programs hardly change.
+    Nothing is compiled for it, which would take longer than all the rest.
     """
+    config = replace(config, runtime=replace(config.runtime, compile=False))
     agent = Agent(config, actions, device)
     batches = RandomBatches(agent, torch.Generator(device).manual_seed(0))
     before, threads, trial = torch.get_num_threads(), config.runtime.threads, None

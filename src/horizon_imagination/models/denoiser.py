@@ -4,8 +4,10 @@ Conditioning enters through adaptive layer norms whose gates start at zero. `for
 whole sequences; `window` evaluates a few frames over a cache of settled ones, with equal results.
 """
 
+from collections.abc import Callable
 from functools import partial
 
+import torch
 import torch.nn.functional as F
 from einops import rearrange
 from jaxtyping import Bool, Float
@@ -129,6 +131,12 @@ class Denoiser(nn.Module):
         # product, since all of them follow from the same condition. Gates start closed.
         self.modulate = zero_init(nn.Linear(dim, (6 * layers + 2) * dim, bias=False))
         self.out = fan_in_init(nn.Linear(dim, pixels, bias=False))
+        self._compiled: tuple[Callable[..., Tokens], ...] = ()
+
+    def compile_blocks(self) -> None:
+        """Run the blocks as compiled code where gradients are asked for, so in training alone:
+        other sizes of batches, each of which would be compiled anew, are looked at without."""
+        self._compiled = tuple(torch.compile(block, dynamic=False) for block in self.blocks)
 
     @property
     def tokens_per_frame(self) -> int:
@@ -206,7 +214,8 @@ class Denoiser(nn.Module):
         frames, tokens = x.shape[1], self.tokens_per_frame
         rotary = rotary_angles(self.head_dim, start, frames, self.grid, x.device)
         mask = window_mask(start, frames, tokens, real, x.device)
-        for layer, block in enumerate(self.blocks):
+        blocks = self._compiled if self._compiled and torch.is_grad_enabled() else self.blocks
+        for layer, block in enumerate(blocks):
             extend = cache and partial(cache.extend, layer, start=start * tokens)
             x = block(x, modulation[6 * layer : 6 * layer + 6], rotary, mask, extend)
         return x

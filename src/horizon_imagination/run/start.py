@@ -2,6 +2,7 @@
 
 import dataclasses
 import shlex
+import shutil
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
@@ -54,6 +55,8 @@ from horizon_imagination.snapshots import snapshots
 from horizon_imagination.timing import cores
 from horizon_imagination.types import Schedule
 from horizon_imagination.world_model import WorldModel
+
+COMPILERS = ("g++", "clang++", "c++")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -210,6 +213,7 @@ def _checked(request: Request, config: Config) -> tuple[Config, Needs]:
     """Find out early what cannot work; the config with its number of threads, and what a run that
     has no snapshot yet will need."""
     resolve_device(config.runtime.device)
+    _check_compiler(config)
     if not request.dry_run and snapshots(request.folder):
         return config, Needs("", config.runtime.threads)
     actions, reading = actions_of(config, request.offline)
@@ -235,9 +239,9 @@ def _stopped(display: Display, folder: Path, reason: str, status: int) -> int:
 def _warnings(request: Request, config: Config) -> list[str]:
     """What works, and not as well as one may think."""
     said, device = [], resolve_device(config.runtime.device)
-    if device.type == "cpu" and request.preset == "paper":
+    if device.type == "cpu" and request.preset in ("paper", "fast"):
         said.append(
-            "the paper preset is made for a GPU and takes very long without one; "
+            f"the {request.preset} preset is made for a GPU and takes very long without one; "
             "horizon train --preset demo learns in minutes here"
         )
     imagined = config.imagination.context + config.imagination.horizon
@@ -253,6 +257,14 @@ def _warnings(request: Request, config: Config) -> list[str]:
             "imagination runs without the fused denoiser, which is slower"
         )
     return said
+
+
+def _check_compiler(config: Config) -> None:
+    if config.runtime.compile and not any(map(shutil.which, COMPILERS)):
+        raise UsageError(
+            f"runtime.compile needs a C++ compiler and found none of {', '.join(COMPILERS)}: "
+            "install one, or leave out --runtime.compile"
+        )
 
 
 def _check_features(config: Config) -> None:
