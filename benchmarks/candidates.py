@@ -3,7 +3,8 @@
 Why: a setting is worth what its agent earns in fresh episodes, whether its dreams pay what the
 world pays, and what it costs. A row is complete before the next run begins, so a limit of time
 ends with a table of whole rows; the same command goes on. A run that would not end before
---minutes is not begun: it is taken to last as long as the longest so far. The last line is JSON.
+--minutes is not begun: it is taken to last as long as the longest so far. With --reserve, a run
+that the clock stops is judged as far as it came. The last line is JSON.
 """
 
 import argparse
@@ -97,15 +98,15 @@ def table(rows: list[dict]) -> str:
         return "-" if found is None else "{:.2f} [{:.2f}, {:.2f}]".format(*found)
 
     lines = [
-        "| setting | world, seed | s an epoch | run | training return | fresh episodes, 95 % "
-        "| imagined / real | read / real |",
-        "|---|---|---|---|---|---|---|---|",
+        "| setting | world, seed | steps | s an epoch | run | training return "
+        "| fresh episodes, 95 % | imagined / real | read / real |",
+        "|---|---|---|---|---|---|---|---|---|",
     ]
     for row in rows:
         low, high = (number(x) for x in row["return_interval"])
         lines.append(
-            f"| {row['setting']} | {row['world']}, {row['seed']} | {row['epoch_s']} "
-            f"| {clock(row['seconds'])} | {number(row['training_return'])} "
+            f"| {row['setting']} | {row['world']}, {row['seed']} | {row['env_steps']:,} "
+            f"| {row['epoch_s']} | {clock(row['seconds'])} | {number(row['training_return'])} "
             f"| {number(row['return'])} [{low}, {high}] | {ratio(row['imagined_over_real'])} "
             f"| {ratio(row['read_over_real'])} |"
         )
@@ -119,6 +120,9 @@ def main() -> None:
     parser.add_argument("--out", type=Path, help="folder of the suite; runs/NAME if not given")
     parser.add_argument("--only", nargs="*", default=[], help="names of settings; all if none")
     parser.add_argument("--minutes", type=float, default=float("inf"))
+    parser.add_argument(
+        "--reserve", type=float, default=0, help="minutes to judge a run that the clock stops"
+    )
     parser.add_argument("--episodes", type=int, default=32)
     parser.add_argument("--contexts", type=int, default=256)
     parser.add_argument("--steps", type=int, default=2000, help="fresh steps for the dreams")
@@ -133,7 +137,8 @@ def main() -> None:
         if args.only and task.run.setting not in args.only:
             continue
         begun = time.monotonic()
-        if begun + longest > until or not train(task, until - begun):
+        limit = until - begun - 60 * args.reserve
+        if begun + longest > until or limit <= 0 or not (train(task, limit) or args.reserve):
             left_out.append(task.run.name)
             continue
         rows.append(judge(task, args))
