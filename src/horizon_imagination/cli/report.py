@@ -104,7 +104,7 @@ class StripArguments:
     """
 
     run: Positional[Path]
-    """Folder of a run."""
+    """Folder of a run, or of an agent alone with --data."""
     budgets: tuple[int, ...] = ()
     """Denoising steps to compare."""
     decay_horizons: tuple[float, ...] = ()
@@ -145,7 +145,8 @@ def strip_main(argv: list[str]) -> int | None:
     from horizon_imagination.run.read import load_run
     from horizon_imagination.schedules import horizon_schedule
 
-    record = load_run(args.run)
+    # Before anything is written: an agent without a run has no replay.
+    store = Store.open(args.data) if args.data else replay_of(load_run(args.run))
     path = args.out or args.run / VIDEOS / "strips.png"
     output_folder(path.parent)
     agent = Agent.load(args.run, args.device)
@@ -156,7 +157,6 @@ def strip_main(argv: list[str]) -> int | None:
     with as_usage_error():
         own = horizon_schedule(horizon, cfg.budget, cfg.decay_horizon)
     schedules = named_schedules(args.kinds, horizon, budgets, decays)
-    store = Store.open(args.data) if args.data else replay_of(record)
     scene = make_scene(agent, store, count=args.examples, horizon=horizon, seed=args.seed)
     if compare:
         strips = schedule_strips(agent, scene, schedules, seed=args.seed)
