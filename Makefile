@@ -62,8 +62,9 @@ coverage: $(READY)
 	@echo "least covered:"
 	@$(BIN)/coverage report --precision=1 --sort=cover --skip-covered | sed -n '3,12p'
 
+# All that need neither a suite nor a run.
 bench: $(READY)
-	@set -e; for file in benchmarks/*.py; do [ -e "$$file" ] || continue; \
+	@set -e; for file in $(filter-out %/candidates.py %/parts.py,$(wildcard benchmarks/*.py)); do \
 		echo "== $$file"; $(BIN)/python "$$file"; done
 
 # The pictures of docs/figures that a laptop can draw.
