@@ -13,27 +13,29 @@ import argparse
 import json
 import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
 import torch
-from einops import rearrange
 
 from horizon_imagination.agent import Agent
 from horizon_imagination.collect import Collector
 from horizon_imagination.config import Config
 from horizon_imagination.data import Replay, Store
 from horizon_imagination.device import autocast
+from horizon_imagination.engine.graph import WARM_UP
 from horizon_imagination.envs import known, make_env
 from horizon_imagination.evaluate import Protocol, evaluate
 from horizon_imagination.learn.batches import ReplayBatches
 from horizon_imagination.learn.dreamed_reward import dreamed_reward
-from horizon_imagination.learn.fresh import fresh_rows
+from horizon_imagination.learn.fresh import fresh_experience
 from horizon_imagination.learn.guard import Guard
 from horizon_imagination.learn.latents import LatentCache
 from horizon_imagination.learn.learner import Learner
 from horizon_imagination.learn.learners import make_learners
-from horizon_imagination.learn.world_model import Experience, reward_terms
+from horizon_imagination.learn.world_model import reward_terms
 from horizon_imagination.provenance import provenance
 from horizon_imagination.run.folder import REPLAY
 from horizon_imagination.scale.suite import overridden, read_file
@@ -49,24 +51,16 @@ FRESH, PLAYED, LAST = 991, 123, 50
 """Seeds of the fresh steps and of the episodes; the last steps over which figures are averaged."""
 
 
-def fresh_experience(agent: Agent, folder: Path, steps: int) -> Experience:
-    """Whole segments of new play by the agent."""
+@contextmanager
+def played(agent: Agent, folder: Path, steps: int) -> Iterator[Replay]:
+    """New play by the agent."""
     cfg, env = agent.config, make_env(agent.config.env, seed=FRESH)
     store = Store.create(folder, known.frame_shape(env), agent.action_space, cfg.env.id)
     replay, rng = Replay(store, cfg.replay), Streams(FRESH, agent.device)["collect"]
     Collector(env, store, replay, agent, rng).collect(steps, trained=True)
     env.close()
-    rows = fresh_rows(replay, steps, cfg.world_model.segment_length)
-    whole = rows.mask.all(1)
-    segment = replay.gather(rows.rows[whole], rows.mask[whole])
-    frames = rearrange(segment.frames, "b t c h w -> (b t) c h w")
-    z = torch.cat([agent.encode(part.to(agent.device)) for part in frames.split(512)])
-    told = replay.gather_steps(rows.rows[whole], rows.mask[whole])
+    yield replay
     store.close()
-    return Experience(
-        rearrange(z, "(b t) c h w -> b t c h w", b=int(whole.sum())),
-        *(part.to(agent.device) for part in told),
-    )
 
 
 def renewed(source: Agent, config: Config, part: str) -> Agent:
@@ -81,12 +75,11 @@ def renewed(source: Agent, config: Config, part: str) -> Agent:
 
 
 def train(learner: Learner, device: torch.device, seconds: float) -> dict[str, float]:
-    """Steps for so many seconds, after three that are not timed; the last figures."""
-    for _ in range(4):
+    """Steps for so many seconds, after those that launch and capture; the last figures."""
+    for _ in range(WARM_UP + 1):
         learner.step()
     drain(device)
-    begun, recent = time.monotonic(), []
-    steps = 0
+    begun, recent, steps = time.monotonic(), [], 0
     while time.monotonic() - begun < seconds:
         recent = [*recent[-LAST + 1 :], learner.step()]
         steps += 1
@@ -99,9 +92,10 @@ def train(learner: Learner, device: torch.device, seconds: float) -> dict[str, f
 
 
 @torch.no_grad()
-def judge_world(agent: Agent, fresh: Experience) -> dict[str, float]:
+def judge_world(agent: Agent, replay: Replay, steps: int) -> dict[str, float]:
     """The reward model's error on fresh steps, and the rewards of a dream of the same actions."""
-    rng = torch.Generator().manual_seed(0)
+    rng, fresh = torch.Generator().manual_seed(0), fresh_experience(agent, replay, steps)
+    assert fresh is not None
     with autocast(agent.config.runtime, agent.device):
         term = reward_terms(agent.reward, fresh)[0]["reward"]
         paid = dreamed_reward(agent.world_model, fresh, agent.schedule, rng)
@@ -114,8 +108,8 @@ def judge_world(agent: Agent, fresh: Experience) -> dict[str, float]:
 def judge_controller(agent: Agent, episodes: int, steps: int) -> dict[str, float]:
     """Returns of episodes that are cut off after so many steps."""
     env = replace(agent.config.env, time_limit=steps)
-    played = evaluate(agent, Protocol(env, episodes, PLAYED, False, episodes))
-    rewards = torch.tensor([episode.total_reward for episode in played])
+    found = evaluate(agent, Protocol(env, episodes, PLAYED, False, episodes))
+    rewards = torch.tensor([episode.total_reward for episode in found])
     error = float(rewards.std() / len(rewards) ** 0.5)
     return {"return": float(rewards.mean()), "standard_error": error}
 
@@ -136,8 +130,10 @@ def main() -> None:
     source = Agent.load(args.run, args.device)
     device, store, rows = source.device, Store.open(args.run / REPLAY), []
     base = replace(source.config, env=source.config.env.trusted())
-    with tempfile.TemporaryDirectory() as scratch:
-        fresh = fresh_experience(source, Path(scratch) / "fresh", args.fresh)
+    with (
+        tempfile.TemporaryDirectory() as scratch,
+        played(source, Path(scratch) / "fresh", args.fresh) as fresh,
+    ):
         for setting in read_file(args.suite).settings:
             if args.only and setting.name not in args.only:
                 continue
@@ -156,7 +152,7 @@ def main() -> None:
             if args.part == "controller":
                 row |= judge_controller(agent, args.episodes, args.play)
             else:
-                row |= judge_world(agent, fresh)
+                row |= judge_world(agent, fresh, args.fresh)
             rows.append(row)
             print(json.dumps(row), flush=True)
     about = {"bench": "parts", "run": args.run.name, "part": args.part, "rows": rows}

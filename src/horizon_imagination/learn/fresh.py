@@ -42,21 +42,27 @@ def fresh_rows(replay: Replay, steps: int, length: int) -> Rows:
 
 
 @torch.no_grad()
-def fresh_metrics(agent: Agent, replay: Replay, steps: int, epoch: int) -> dict[str, Tensor]:
-    """Errors and rewards of the world model on the newest steps, by its present weights."""
-    cfg = agent.config
-    length = cfg.world_model.segment_length
-    rows = fresh_rows(replay, steps, length)
+def fresh_experience(agent: Agent, replay: Replay, steps: int) -> Experience | None:
+    """The newest steps as segments of latents; none where no step was taken."""
+    rows = fresh_rows(replay, steps, agent.config.world_model.segment_length)
     if not len(rows.rows):
-        return {}
-    rng = torch.Generator().manual_seed(derive_seed(cfg.seed, f"fresh {epoch}"))
-    segment = replay.gather(*rows)
-    frames = rearrange(segment.frames, "b t c h w -> (b t) c h w")
+        return None
+    frames = rearrange(replay.gather(*rows).frames, "b t c h w -> (b t) c h w")
     z = agent.encode(to_device(frames, agent.device))
-    batch = Experience(
+    return Experience(
         rearrange(z, "(b t) c h w -> b t c h w", b=len(rows.rows)),
         *(to_device(x, agent.device) for x in replay.gather_steps(*rows)),
     )
+
+
+@torch.no_grad()
+def fresh_metrics(agent: Agent, replay: Replay, steps: int, epoch: int) -> dict[str, Tensor]:
+    """Errors and rewards of the world model on the newest steps, by its present weights."""
+    cfg, batch = agent.config, fresh_experience(agent, replay, steps)
+    if batch is None:
+        return {}
+    length = cfg.world_model.segment_length
+    rng = torch.Generator().manual_seed(derive_seed(cfg.seed, f"fresh {epoch}"))
     with autocast(cfg.runtime, agent.device):
         terms, _ = reward_terms(agent.reward, batch)
         count, context = len(batch.z), cfg.imagination.context
