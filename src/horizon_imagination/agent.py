@@ -100,7 +100,7 @@ class Agent:
                 fuse(network).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         averaged = config.denoiser.ema and not self.given_world
         self.denoiser_average = copy.deepcopy(self.denoiser) if averaged else None
-        if config.runtime.compile and not self.given_world:
+        if config.runtime.compile and device.type == "cuda" and not self.given_world:
             self.denoiser.compile_blocks()
         self._rng = torch.Generator(device).manual_seed(derive_seed(config.seed, "act"))
         self._state: RecurrentState | None = None
@@ -127,12 +127,16 @@ class Agent:
 
     @cached_property
     def world_model(self) -> WorldModel:
-        """The world model it imagines in: its windows run in fused kernels where they can."""
-        denoiser, fused = self.imagination_denoiser, None
+        """The world model it imagines in."""
+        return self.world_model_of(self.imagination_denoiser, self.reward)
+
+    def world_model_of(self, denoiser: Denoiser, reward: RewardModel) -> EmbeddedWorldModel:
+        """Its world model with these networks; windows run in fused kernels where they can."""
+        fused = None
         if self.fused and FusedDenoiser.fits(denoiser):
             half = uses_bfloat16(self.config.runtime, self.device)
             fused = FusedDenoiser(denoiser, torch.bfloat16 if half else torch.float32)
-        return EmbeddedWorldModel(self.tokenizer, denoiser, self.reward, fused)
+        return EmbeddedWorldModel(self.tokenizer, denoiser, reward, fused)
 
     @property
     def schedule(self) -> Schedule:

@@ -12,10 +12,13 @@ from horizon_imagination.presets import DEBUG, replaced
 from horizon_imagination.run import start
 from horizon_imagination.streams import Streams
 
+ON_CPU = {"device": "cpu", "precision": "float32"}
+
 
 def made(tmp_path, compiled: bool):
-    cfg = replaced(DEBUG, runtime={"compile": compiled, "device": "cpu", "precision": "float32"})
-    agent = Agent(cfg, 3, torch.device("cpu"))
+    agent = Agent(replaced(DEBUG, runtime=ON_CPU), 3, torch.device("cpu"))
+    if compiled:
+        agent.denoiser.compile_blocks()
     batches = RandomBatches(agent, torch.Generator().manual_seed(0))
     streams = Streams(0, agent.device)
     learners = make_learners(agent, batches, streams, Guard(tmp_path, every=1))
@@ -52,8 +55,19 @@ def test_without_gradients_the_plain_blocks_run(tmp_path):
     assert called == list(agent.denoiser.blocks)
 
 
-def test_without_a_compiler_a_run_says_so_in_one_line(tmp_path, capsys, monkeypatch):
+def test_on_a_cpu_nothing_is_compiled():
+    agent = Agent(replaced(DEBUG, runtime=ON_CPU | {"compile": True}), 3, torch.device("cpu"))
+    assert agent.denoiser._compiled == ()
+
+
+def test_on_a_cpu_nobody_asks_for_a_compiler(monkeypatch):
     monkeypatch.setattr(start.shutil, "which", lambda name: None)
+    start._check_compiler(replaced(DEBUG, runtime=ON_CPU | {"compile": True}))
+
+
+def test_without_a_compiler_a_run_on_cuda_says_so_in_one_line(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(start.shutil, "which", lambda name: None)
+    monkeypatch.setattr(start, "resolve_device", lambda name: torch.device("cuda"))
     words = ["--preset", "debug", "--runtime.compile", "--out", str(tmp_path / "run")]
     assert main(["train", *words]) == 2
     said = capsys.readouterr().err.strip()

@@ -260,7 +260,9 @@ def _warnings(request: Request, config: Config) -> list[str]:
 
 
 def _check_compiler(config: Config) -> None:
-    if config.runtime.compile and not any(map(shutil.which, COMPILERS)):
+    """On CUDA, where the denoiser is compiled."""
+    on_cuda = resolve_device(config.runtime.device).type == "cuda"
+    if config.runtime.compile and on_cuda and not any(map(shutil.which, COMPILERS)):
         raise UsageError(
             f"runtime.compile needs a C++ compiler and found none of {', '.join(COMPILERS)}: "
             "install one, or leave out --runtime.compile"
