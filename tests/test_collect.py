@@ -1,5 +1,7 @@
 """Collecting: what the policy does in the world is what it would do with its own memory."""
 
+import copy
+
 import gymnasium
 import numpy as np
 import pytest
@@ -71,6 +73,37 @@ def test_an_episode_goes_on_from_what_the_actor_saw_before_the_break(agent, tmp_
     for start, end in zip(store.starts, store.ends, strict=True):
         taken = store.action[start : end - 1].tolist()
         assert taken == own_actions(agent, store.frames[start : end - 1])
+
+
+def test_a_copy_of_the_actor_acts_while_the_original_learns(agent, tmp_path):
+    store = Store.create(tmp_path / "store", (3, 32, 32), 3, "colours")
+    rng, acting = torch.Generator().manual_seed(0), copy.deepcopy(agent.actor)
+    collector = Collector(Colours(), store, Replay(store, DEBUG.replay), agent, rng, acting)
+    original = {name: value.clone() for name, value in agent.actor.state_dict().items()}
+    for steps in (3, 3, 10, 24):  # within an episode, too
+        with torch.no_grad():
+            agent.actor.head.weight.neg_()
+        collector.collect(steps, trained=True)
+    agent.actor.load_state_dict(original)
+    for start, end in zip(store.starts, store.ends, strict=True):
+        taken = store.action[start : end - 1].tolist()
+        assert taken == own_actions(agent, store.frames[start : end - 1])
+
+
+def test_a_collection_in_pieces_is_one_collection(agent, tmp_path):
+    stores, found = [], []
+    for name, pieces in (("whole", (14,)), ("pieces", (1, 1, 6, 9, 14))):
+        store = Store.create(tmp_path / name, (3, 32, 32), 3, "colours")
+        rng = torch.Generator().manual_seed(0)
+        collector = Collector(Colours(), store, Replay(store, DEBUG.replay), agent, rng)
+        for steps in pieces:
+            collector.advance(steps, trained=True)
+        found.append(collector.finish())
+        assert collector.unfinished is None and collector.finish().steps == 0
+        stores.append(store)
+    assert found[0] == found[1] and found[0].steps == 14 and len(found[0].returns) == 3
+    assert stores[0].action.tolist() == stores[1].action.tolist()
+    assert np.array_equal(stores[0].frames, stores[1].frames)
 
 
 def test_untrained_play_is_sampled_from_the_prior_and_asks_no_network(agent, tmp_path, monkeypatch):

@@ -17,6 +17,7 @@ from horizon_imagination.device import autocast
 from horizon_imagination.engine.graph import StepGraph
 from horizon_imagination.envs.atari import LIFE_LOST
 from horizon_imagination.envs.spaces import single, to_world
+from horizon_imagination.models.actor_critic import Actor
 from horizon_imagination.models.recurrent import RecurrentState
 
 
@@ -49,9 +50,17 @@ class Collector:
     """
 
     def __init__(
-        self, env: gymnasium.Env, store: Store, replay: Replay, agent: Agent, rng: torch.Generator
+        self,
+        env: gymnasium.Env,
+        store: Store,
+        replay: Replay,
+        agent: Agent,
+        rng: torch.Generator,
+        actor: Actor | None = None,
     ) -> None:
+        """`actor` is the agent's, or a copy of it that acts while the agent's own learns."""
         self.env, self.store, self.replay, self.agent, self.rng = env, store, replay, agent, rng
+        self.actor = agent.actor if actor is None else actor
         self._decide = StepGraph(self._policy, [rng]) if agent.captured else self._policy
         self.unfinished: Unfinished | None = None
 
@@ -64,6 +73,23 @@ class Collector:
         on_failure: Callable[[str], None] = lambda text: None,
     ) -> Collected:
         """Take steps with the policy, or with its prior while it is untrained."""
+        self.advance(steps, trained=trained, on_step=on_step, on_failure=on_failure)
+        return self.finish()
+
+    def finish(self) -> Collected:
+        """What the collection saw; the next one begins anew."""
+        now, self.unfinished = self.unfinished, None
+        return now.seen if now is not None else Collected()
+
+    def advance(
+        self,
+        steps: int,
+        *,
+        trained: bool,
+        on_step: Callable[[], None] = lambda: None,
+        on_failure: Callable[[str], None] = lambda text: None,
+    ) -> None:
+        """Go on until the collection has so many steps."""
         if self.unfinished is None:
             state = self._primed() if trained and self.store.is_open else None
             self.unfinished = Unfinished(Collected(), state)
@@ -77,8 +103,6 @@ class Collector:
                 now.pending = self._prior()
             self._step(now, now.pending, on_failure)
             on_step()
-        self.unfinished = None
-        return now.seen
 
     def _begin(self, now: Unfinished, on_failure: Callable[[str], None]) -> None:
         observation, info = self.env.reset()
@@ -119,14 +143,14 @@ class Collector:
             return None
         z = self.agent.encode(segment.frames[0, :-1].to(self.agent.device))
         with autocast(self.agent.config.runtime, self.agent.device):
-            return self.agent.actor(rearrange(z, "t c h w -> 1 t c h w"))[1].at(-1)
+            return self.actor(rearrange(z, "t c h w -> 1 t c h w"))[1].at(-1)
 
     def _act(self, state: RecurrentState | None) -> tuple[Any, RecurrentState]:
         frame = torch.from_numpy(self.store.frames[self.store.num_frames - 1].copy())
         frames = rearrange(frame, "c h w -> 1 c h w").to(self.agent.device)
         if state is None:
             like = torch.empty(0, device=self.agent.device)
-            state = self.agent.actor.lstm.zero_state(1, like)
+            state = self.actor.lstm.zero_state(1, like)
         action, after = self._decide((frames, state))
         return single(to_world(self.agent.action_space, action.cpu())), after
 
@@ -135,7 +159,7 @@ class Collector:
         frames, state = seen
         z = self.agent.encode(frames)
         with autocast(self.agent.config.runtime, self.agent.device):
-            return self.agent.actor.act(rearrange(z, "b c h w -> b 1 c h w"), state, self.rng)
+            return self.actor.act(rearrange(z, "b c h w -> b 1 c h w"), state, self.rng)
 
     def _prior(self) -> Any:
         """An action from the policy's prior: uniform, but for the actor's bias."""

@@ -259,9 +259,7 @@ class ImaginationConfig:
                 f"got {self.decay_horizon}"
             )
         if self.context < 1:
-            raise ValueError(
-                "imagination.context must be at least 1: the agent starts from a frame"
-            )
+            raise ValueError("imagination.context must be at least 1: a dream starts from a frame")
         if self.sampler == "naive" and self.engine == "window":
             raise ValueError(
                 "imagination.sampler naive redraws every action at every step and needs "
@@ -309,10 +307,8 @@ class ReplayConfig:
     """Least number of real steps after a context; raise it where episodes are short."""
 
     def __post_init__(self) -> None:
-        if self.min_segment < 1 or self.min_future < 1 or self.capacity < 1:
-            raise ValueError(
-                "replay.capacity, replay.min_segment and replay.min_future must be at least 1"
-            )
+        if min(self.capacity, self.min_segment, self.min_future) < 1:
+            raise ValueError("replay.capacity, min_segment and min_future must be at least 1")
         if not 0 <= self.recent_share <= 1:
             raise ValueError(f"replay.recent_share must lie in [0, 1], got {self.recent_share}")
 
@@ -335,8 +331,18 @@ class TrainingConfig:
     """Stop early when an evaluation of the best snapshot, on new episodes, reaches this return."""
     strips_every: int = 50
     """Epochs between film strips; 0 for none."""
+    examine_every: int = 1
+    """Epochs between measurements of the world model; 0 for the last epoch alone."""
+    overlap: bool = False
+    """While the tokenizer rests, act and train world model and controller concurrently: the latter
+    imagines in the world model of the epoch's start, and new steps are learned from in the next."""
     keep_every_hours: float = 0.0
     """Also keep the first snapshot of every so many hours of training; 0 for none."""
+
+    def examines(self, epoch: int) -> bool:
+        """Whether the world model is measured in an epoch (from 0): in the last one always."""
+        due = self.examine_every > 0 and epoch % self.examine_every == 0
+        return due or epoch + 1 == self.epochs
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -363,7 +369,7 @@ class RuntimeConfig:
     fused: Literal["auto", "on", "off"] = "auto"
     """Triton kernels for norms, LSTMs and the denoiser in imagination; auto: where they can run."""
     compile: bool = False
-    """Compile the blocks of the denoiser for training; the first step takes half a minute more."""
+    """On CUDA, compile the blocks of the denoiser for training: the first steps take 10 s more."""
     threads: int = 0
     """CPU threads; 0 takes the fastest number in a short trial, which the run then keeps."""
     preempt_signal: str = "SIGUSR1"

@@ -37,10 +37,12 @@ class UnfinishedEpoch:
     """Steps of a collection that was under way."""
     failures: int = 0
     """Failures of the environment in it."""
+    visible: int | None = None
+    """Rows of the replay that were learned from while others were collected; none for all."""
 
     def __post_init__(self) -> None:
-        if min(self.steps, self.collected, self.failures) < 0:
-            raise ValueError("steps and failures are counted from 0")
+        if min(self.steps, self.collected, self.failures, self.visible or 0) < 0:
+            raise ValueError("steps, rows and failures are counted from 0")
 
 
 @dataclass

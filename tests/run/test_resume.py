@@ -1,6 +1,5 @@
 """A run that was killed goes on as if it had not been: bit for bit, wherever it was killed."""
 
-import json
 import random
 import shutil
 import signal
@@ -8,18 +7,17 @@ import subprocess
 import sys
 from pathlib import Path
 
-import gymnasium
 import numpy as np
 import pytest
+from interrupted import Asks, FailsOnce, Interrupter, StopError, assert_same, files
+from interrupted import run as run_with
 
 import horizon_imagination.evaluate as evaluate_module
 import horizon_imagination.run.trainer as trainer_module
 from horizon_imagination.errors import EnvFailure, UsageError
 from horizon_imagination.presets import PRESETS, replaced
-from horizon_imagination.run.callbacks import Callback, Callbacks
-from horizon_imagination.run.logs import MetricsFile
-from horizon_imagination.run.signals import Paused, StopRequest
-from horizon_imagination.run.trainer import Trainer
+from horizon_imagination.run.callbacks import Callback
+from horizon_imagination.run.signals import Paused
 from horizon_imagination.snapshots import read_state, snapshots
 
 EPOCHS = 5
@@ -27,34 +25,8 @@ CONFIG = replaced(PRESETS["debug"][1], training={"epochs": EPOCHS, "snapshot_eve
 DRIVER = Path(__file__).parent / "killed_train.py"
 
 
-class StopError(Exception):
-    pass
-
-
-class Interrupter(Callback):
-    """Raises at the second step of a stage of an epoch."""
-
-    def __init__(self, stage, epoch):
-        self.where, self.at, self.steps = (stage, epoch), None, 0
-
-    def on_stage(self, epoch, name, steps):
-        self.at, self.steps = (name, epoch), 0
-
-    def on_step(self, count=1):
-        self.steps += count
-        if self.at == self.where and self.steps == 2:
-            raise StopError
-
-
 def run(folder, *callbacks, config=CONFIG, stop=None):
-    folder.mkdir(exist_ok=True)
-    trainer = Trainer(config, folder, Callbacks([MetricsFile(folder), *callbacks]), stop=stop)
-    try:
-        trainer.resume()
-        trainer.run()
-    finally:
-        trainer.close()
-    return folder
+    return run_with(folder, *callbacks, config=config, stop=stop)
 
 
 @pytest.fixture(scope="module")
@@ -62,51 +34,11 @@ def reference(tmp_path_factory):
     return run(tmp_path_factory.mktemp("reference") / "run")
 
 
-def files(folder):
-    """Everything of a finished run that must not depend on where it was interrupted."""
-    last = snapshots(folder)[-1]
-    names = ["weights.safetensors", "training.safetensors"]
-    found = {name: (last / name).read_bytes() for name in names}
-    found["best"] = (snapshots(folder, "best-")[-1] / "weights.safetensors").read_bytes()
-    for path in (folder / "replay").iterdir():
-        found[path.name] = path.read_bytes()
-    state = json.loads((last / "state.json").read_text())
-    found["state"] = {k: v for k, v in state.items() if k != "seconds"}
-    lines = [json.loads(x) for x in (folder / "metrics.jsonl").read_text().splitlines()]
-    found["metrics"] = [
-        {k: v for k, v in line.items() if not k.startswith("time/")} for line in lines
-    ]
-    return found
-
-
-def assert_same(folder, reference):
-    mine, theirs = files(folder), files(reference)
-    assert mine.keys() == theirs.keys()
-    different = [name for name in mine if mine[name] != theirs[name]]
-    assert different == []
-    assert [line["epoch"] for line in mine["metrics"]] == list(range(EPOCHS))
-
-
 def test_a_run_that_was_interrupted_equals_one_that_was_not(reference, tmp_path):
     with pytest.raises(StopError):
         run(tmp_path / "run", Interrupter("world_model", 3))
     assert snapshots(tmp_path / "run")[-1].name == "epoch-000002"
     assert_same(run(tmp_path / "run"), reference)
-
-
-class Asks(Callback):
-    """Asks a run to stop at a random step of a stage of an epoch, as a signal would."""
-
-    def __init__(self, stage, epoch, dice):
-        self.where, self.dice, self.left, self.stop = (stage, epoch), dice, 0, StopRequest()
-
-    def on_stage(self, epoch, name, steps):
-        self.left = self.dice.randint(1, steps) if (name, epoch) == self.where else 0
-
-    def on_step(self, count=1):
-        self.left -= count
-        if self.left <= 0 < self.left + count:
-            self.stop.name = "SIGTERM"
 
 
 def test_a_run_that_is_asked_to_stop_at_any_step_goes_on_bit_for_bit(reference, tmp_path):
@@ -120,19 +52,6 @@ def test_a_run_that_is_asked_to_stop_at_any_step_goes_on_bit_for_bit(reference, 
         state = read_state(snapshots(folder)[-1])
         assert (state.epoch, state.unfinished.stage) == (epoch, stage)
     assert_same(run(folder), reference)
-
-
-class FailsOnce(gymnasium.Wrapper):
-    """A world that fails at one step of one collection or evaluation, and never again."""
-
-    transparent = True
-    left = 0
-
-    def step(self, action):
-        FailsOnce.left -= 1
-        if FailsOnce.left == 0:
-            raise EnvFailure("the simulator is gone")
-        return self.env.step(action)
 
 
 class Notes(Callback):

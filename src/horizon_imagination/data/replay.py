@@ -37,7 +37,7 @@ class Steps(NamedTuple):
 class _Eligible(NamedTuple):
     """The rows that may be drawn, in order of time: a stretch at the head of each episode."""
 
-    version: int
+    version: tuple[int, int | None]
     starts: np.ndarray
     ends: np.ndarray
     before: np.ndarray
@@ -55,6 +55,8 @@ class Replay:
     def __init__(self, store: Store, config: ReplayConfig) -> None:
         self.store = store
         self.config = config
+        self.visible: int | None = None
+        """Rows of the store that are drawn from, from its first on; none for all."""
         self._eligible: dict[int, _Eligible] = {}
 
     def frames(
@@ -130,20 +132,22 @@ class Replay:
 
     def _eligible_rows(self, remaining: int) -> _Eligible:
         """The rows of the newest `capacity` frames with at least `remaining` frames left."""
-        cached = self._eligible.get(remaining)
-        if cached is not None and cached.version == self.store.version:
+        cached, version = self._eligible.get(remaining), (self.store.version, self.visible)
+        if cached is not None and cached.version == version:
             return cached
         store = self.store
-        starts = np.maximum(store.starts, store.num_frames - self.config.capacity)
-        ends = store.ends
+        rows = store.num_frames if self.visible is None else self.visible
+        episodes = int(np.searchsorted(store.starts, rows))  # those that begin among these rows
+        starts = np.maximum(store.starts[:episodes], rows - self.config.capacity)
+        ends = np.minimum(store.ends[:episodes], rows)
         counts = np.maximum(ends - starts - (remaining - 1), 0)
         total = int(counts.sum())
         if total == 0:
             raise UsageError(
                 f"{store.folder} has no episode of {remaining} frames among its "
-                f"{store.num_frames} frames; collect or record more, or lower replay.min_segment"
+                f"{rows} frames; collect or record more, or lower replay.min_segment"
             )
-        result = _Eligible(store.version, starts, ends, np.cumsum(counts) - counts, total)
+        result = _Eligible(version, starts, ends, np.cumsum(counts) - counts, total)
         self._eligible[remaining] = result
         return result
 

@@ -50,6 +50,7 @@ class StepGraph:
     ) -> None:
         self._compute, self._generators = compute, generators
         self._graph: torch.cuda.CUDAGraph | None = None
+        self._stream: torch.cuda.Stream | None = None
         self._calls = 0
         self._batch: Any = None
         self._result: Any = None
@@ -67,8 +68,12 @@ class StepGraph:
         return tree_map(lambda x: x.clone() if isinstance(x, torch.Tensor) else x, self._result)
 
     def _warm_up(self, batch: Any) -> Any:
-        """On a side stream, as captured work will be."""
-        stream = torch.cuda.Stream()
+        """On a side stream, as captured work will be.
+
+        It is this graph's own: products keep scratch memory by stream, and graphs may be replayed
+        concurrently.
+        """
+        self._stream = stream = self._stream or torch.cuda.Stream()
         stream.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(stream):
             result = self._compute(batch)
@@ -83,7 +88,7 @@ class StepGraph:
             graph.register_generator_state(generator)
         torch.cuda.synchronize()
         try:
-            with torch.cuda.graph(graph):
+            with torch.cuda.graph(graph, stream=self._stream):
                 self._result = self._compute(self._batch)
         except torch.OutOfMemoryError:
             raise

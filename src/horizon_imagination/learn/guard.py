@@ -29,6 +29,10 @@ class Guard:
         self._batches: dict[tuple[str, int], list[Any]] = {}
         self._checks = 0
 
+    def another(self) -> "Guard":
+        """One like it that is checked on its own, for a learner on a stream of its own."""
+        return Guard(self.folder, self.every, writes=self.writes)
+
     def watch(self, learner: str, step: int, loss: Tensor, batch: Any) -> None:
         """Remember a loss and the batch, or the piece of one, that it came from."""
         self._watched.append((learner, step, "loss", loss.detach().isfinite()))

@@ -67,6 +67,8 @@ class Learner:
     """Capture the step as a CUDA graph."""
     generators: Sequence[torch.Generator] = ()
     """The random streams that the loss draws from on the device."""
+    before_stage: Callable[[], None] = lambda: None
+    """Called before the first step of an epoch."""
     rates: dict[str, float] = field(default_factory=dict)
     """Learning rate of a group, as a multiple of the config's."""
     weight_decays: dict[str, float] = field(default_factory=dict)
@@ -97,9 +99,19 @@ class Learner:
             capturable=self.graphed,
         )
 
+    @property
+    def steps_per_epoch(self) -> int:
+        """Steps in an epoch in which it works."""
+        return self.config.steps_per_epoch
+
     def active(self, epoch: int) -> bool:
-        """Whether this learner works in an epoch."""
-        return self.config.works_in(epoch)
+        """Whether this learner takes steps in an epoch."""
+        return self.config.works_in(epoch) and self.steps_per_epoch > 0
+
+    def begin(self, done: int) -> None:
+        """A stage begins, or goes on after so many steps."""
+        if not done:
+            self.before_stage()
 
     def step(self) -> Metrics:
         """One optimiser step; figures to log, still on the device."""
@@ -119,7 +131,7 @@ class Learner:
         metrics = figures.metrics | {f"{n}_grad_norm": norm for n, norm in figures.norms.items()}
         return {f"{self.name}/{key}": value for key, value in metrics.items()}
 
-    def settle(self) -> Metrics:
+    def settle(self, *, examine: bool = True) -> Metrics:
         """Look at the losses so far and at the weights that the last step has left; examine."""
         self.guard.check(now=True)
         for name, group in self.parameters.items():
@@ -130,7 +142,8 @@ class Learner:
                     f"{self.name}, step {self.steps - 1}: it left weights of the "
                     f"{name.replace('_', ' ')} that are not finite; the last snapshot is untouched"
                 )
-        return {f"{self.name}/{key}": value for key, value in self.examine().items()}
+        found = self.examine() if examine else {}
+        return {f"{self.name}/{key}": value for key, value in found.items()}
 
     def _gradients(self, batches: list[Any]) -> Figures:
         """Clipped gradients of the mean over the pieces of a batch."""

@@ -12,10 +12,12 @@ from horizon_imagination.kernels import fuse
 from horizon_imagination.learn.action_gap import action_gap
 from horizon_imagination.learn.batches import Batches
 from horizon_imagination.learn.controller import ControllerLoss
+from horizon_imagination.learn.copies import Copies
 from horizon_imagination.learn.dreamed_reward import SEGMENTS, dreamed_reward
 from horizon_imagination.learn.guard import Guard
 from horizon_imagination.learn.learner import Learner
 from horizon_imagination.learn.ranks import Ranks
+from horizon_imagination.learn.together import Together
 from horizon_imagination.learn.tokenizer import tokenizer_loss
 from horizon_imagination.learn.world_model import Experience, world_model_loss
 from horizon_imagination.models.perceptual import PerceptualLoss
@@ -32,14 +34,27 @@ class Learners(NamedTuple):
     """None if the agent was given its world model."""
     controller: Learner
     controller_loss: ControllerLoss
+    together: Together | None = None
+    """World model and controller where `training.overlap` lets them learn concurrently."""
 
     def in_order(self) -> list[Learner]:
         """Those that have something to learn, in the order of an epoch."""
         return [x for x in (self.tokenizer, self.world_model, self.controller) if x is not None]
 
-    def active(self, epoch: int) -> list[Learner]:
+    def active(self, epoch: int) -> list[Learner | Together]:
         """Those that take steps in an epoch, in its order."""
-        return [x for x in self.in_order() if x.active(epoch) and x.config.steps_per_epoch]
+        if self.overlaps(epoch):
+            assert self.together is not None
+            return [self.together]
+        return [x for x in self.in_order() if x.active(epoch)]
+
+    def overlaps(self, epoch: int) -> bool:
+        """Whether world model and controller learn concurrently in an epoch: not in the first one,
+        which has no steps of an earlier one to learn from."""
+        if epoch == 0 or self.together is None:
+            return False
+        rests = self.tokenizer is None or not self.tokenizer.active(epoch)
+        return rests and self.together.active(epoch)
 
 
 def make_learners(
@@ -51,11 +66,13 @@ def make_learners(
     ranks: Ranks = Ranks(),  # noqa: B008  (frozen)
 ) -> Learners:
     """Learners of everything but the frozen networks."""
-    cfg = agent.config
+    cfg, copies = agent.config, None
+    if cfg.training.overlap and not agent.given_world and ranks.world == 1:
+        copies = Copies(agent)
     controller_loss = ControllerLoss(
         actor=agent.actor,
         critic=agent.critic,
-        world=agent.world_model,
+        world=copies.world_model if copies else agent.world_model,
         schedule=agent.schedule,
         config=cfg.controller,
         imagination=cfg.imagination,
@@ -64,7 +81,8 @@ def make_learners(
     )
     tokenizer = world_model = None
     if not agent.given_world:
-        world_model = _world_model(agent, batches, streams, guard, frozen, ranks)
+        own = guard.another() if copies else guard
+        world_model = _world_model(agent, batches, streams, own, frozen, ranks)
         if "tokenizer" not in frozen:
             tokenizer = _tokenizer(agent, batches, streams, guard, ranks)
     controller = Learner(
@@ -78,8 +96,12 @@ def make_learners(
         ranks=ranks,
         graphed=agent.captured,
         generators=[streams["imagination"]],
+        before_stage=copies.refresh if copies else lambda: None,
     )
-    return Learners(tokenizer, world_model, controller, controller_loss)
+    together = None
+    if copies and world_model is not None:
+        together = Together(world_model, controller, copies)
+    return Learners(tokenizer, world_model, controller, controller_loss, together)
 
 
 def _world_model(

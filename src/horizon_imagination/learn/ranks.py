@@ -58,6 +58,10 @@ class Ranks:
         dist.all_reduce(total)
         return total
 
+    def any(self, flag: bool) -> bool:
+        """Whether the flag is set on one of the ranks, or on more."""
+        return self.total(int(flag)) > 0
+
     def mean(self, total: Tensor, count: Tensor) -> Tensor:
         """A mean over the things of all ranks, from each one's sum and count."""
         if self.world == 1:

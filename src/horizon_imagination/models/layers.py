@@ -174,4 +174,4 @@ class FeatureStatistics(nn.Module):
 
     def normalize(self, x: Float[Tensor, "frame feature"]) -> Float[Tensor, "frame feature"]:
         """Zero mean, and unit deviation over all features, in float32."""
-        return (x.float() - self.mean) / self.std.clamp(min=1e-3)
+        return (x - self.mean) / self.std.clamp(min=1e-3)

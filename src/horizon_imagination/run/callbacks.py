@@ -2,7 +2,8 @@
 
     on_start                    the run begins or is resumed
       on_epoch                  an epoch begins
-        on_stage, on_step       collect, each learner, evaluate; one on_step or more in each
+        on_stage, on_step       collect, each learner, evaluate; one on_step or more in each;
+                                `together` where world model and controller learn at once
         on_metrics              the epoch is over
         on_snapshot             if a snapshot was written after it
     on_end                      the run is over; not called if it was interrupted
@@ -77,7 +78,7 @@ class Callback:
         """An epoch begins; epochs count from 0."""
 
     def on_stage(self, epoch: int, name: str, steps: int) -> None:
-        """A stage of an epoch begins: collect, a learner's name, or evaluate."""
+        """A stage of an epoch begins: collect, a learner's name, together, or evaluate."""
 
     def on_step(self, count: int = 1) -> None:
         """Steps of the stage are done."""

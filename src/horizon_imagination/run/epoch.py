@@ -1,7 +1,7 @@
 """An epoch that is under way: what a snapshot in its middle holds to go on bit for bit."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 import gymnasium
 import numpy as np
@@ -11,13 +11,15 @@ from torch import Tensor
 from horizon_imagination.collect import Collected, Collector, Unfinished
 from horizon_imagination.config import Config
 from horizon_imagination.envs.supervised import Supervised
-from horizon_imagination.learn.learner import Learner
+from horizon_imagination.learn.copies import Copies
+from horizon_imagination.learn.learners import Learners
 from horizon_imagination.models.recurrent import RecurrentState
 from horizon_imagination.run.callbacks import Stage
+from horizon_imagination.run.selection import EVALUATE, evaluates_in
 from horizon_imagination.snapshots import UnfinishedEpoch
 
 METRICS, SUMS, PENDING = "epoch/metrics/", "epoch/sums/", "epoch/pending"
-EVALUATE = "evaluate"
+COPIES = "epoch/copies/"
 RETURNS, LENGTHS, MEMORY = "epoch/returns", "epoch/lengths", "epoch/memory/"
 
 
@@ -69,12 +71,13 @@ class Epoch:
 
 
 def saved(
-    epoch: Epoch, collector: Collector | None
+    epoch: Epoch, collector: Collector | None, copies: Copies | None = None
 ) -> tuple[UnfinishedEpoch | None, dict[str, Tensor]]:
     """An epoch as counters for `state.json` and as tensors; none between two epochs."""
     if not epoch.begun:
         return None, {}
     tensors = {f"{SUMS}{name}": value for name, value in epoch.sums.items()}
+    tensors |= {f"{COPIES}{name}": x for name, x in (copies.state() if copies else {}).items()}
     for name, value in epoch.metrics.items():
         tensors[f"{METRICS}{name}"] = torch.tensor(value, dtype=torch.float64)
     state = UnfinishedEpoch(tuple(epoch.over), epoch.stage, epoch.steps, epoch.seconds)
@@ -104,6 +107,16 @@ def restored(
         metrics={name: float(value) for name, value in _named(tensors, METRICS).items()},
         sums={name: value.to(device) for name, value in _named(tensors, SUMS).items()},
     )
+
+
+def restore_copies(copies: Copies | None, tensors: dict[str, Tensor]) -> None:
+    """Put the copies that an unfinished epoch acts and imagines with back; where it has none, they
+    follow the networks."""
+    state = _named(tensors, COPIES)
+    if copies is not None and state:
+        copies.restore(state)
+    elif copies is not None:
+        copies.refresh()
 
 
 def restored_collection(
@@ -143,18 +156,21 @@ def _named(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
 
 
 def plan_of(
-    config: Config, learners: Sequence[Learner], *, collects: bool, evaluates: bool
+    config: Config, learners: Learners, *, collects: bool, evaluates: bool
 ) -> tuple[Stage, ...]:
     """The stages of an epoch, and in which epochs each of them works."""
-    cfg, first = config.training, config.controller.learner.first_epoch
-    stages = [Stage("collect", cfg.collect_steps)] if collects else []
-    for learner in learners:
-        own = learner.config
-        stages.append(Stage(learner.name, own.steps_per_epoch, own.works_in))
+    cfg = config.training
+
+    def apart(epoch: int) -> bool:
+        return not learners.overlaps(epoch)
+
+    stages = [Stage("collect", cfg.collect_steps, apart)] if collects else []
+    for learner in learners.in_order():
+        works = partial(lambda own, epoch: own.active(epoch) and apart(epoch), learner)
+        stages.append(Stage(learner.name, learner.steps_per_epoch, works))
+    if learners.together is not None:
+        together = learners.together
+        stages.append(Stage(together.name, together.steps_per_epoch, learners.overlaps))
     if cfg.evaluate_every and evaluates:
-
-        def evaluates_in(epoch: int) -> bool:
-            return epoch >= first and (epoch + 1) % cfg.evaluate_every == 0
-
-        stages.append(Stage(EVALUATE, cfg.evaluation_episodes, evaluates_in))
+        stages.append(Stage(EVALUATE, cfg.evaluation_episodes, partial(evaluates_in, config)))
     return tuple(stages)

@@ -15,7 +15,6 @@ from horizon_imagination.checkpoint import (
     Progress,
     load_latest,
     load_snapshot,
-    save_best,
     save_snapshot,
 )
 from horizon_imagination.collect import Collected, Collector
@@ -25,26 +24,29 @@ from horizon_imagination.device import resolve_device
 from horizon_imagination.envs import EnvFailure, make_env, restore, snapshot
 from horizon_imagination.envs.frames import view_of
 from horizon_imagination.errors import unusable
-from horizon_imagination.evaluate import Protocol, evaluate
 from horizon_imagination.learn.batches import ReplayBatches
+from horizon_imagination.learn.copies import Copies
 from horizon_imagination.learn.fresh import fresh_metrics
 from horizon_imagination.learn.guard import Guard
 from horizon_imagination.learn.latents import LatentCache
 from horizon_imagination.learn.learner import Learner
 from horizon_imagination.learn.learners import make_learners
 from horizon_imagination.learn.ranks import current_ranks
+from horizon_imagination.learn.together import Together
 from horizon_imagination.run.callbacks import Callback, RunStart
+from horizon_imagination.run.collection import Collection
 from horizon_imagination.run.epoch import (
-    EVALUATE,
     Epoch,
     collection_metrics,
     plan_of,
+    restore_copies,
     restored,
     restored_collection,
     saved,
 )
 from horizon_imagination.run.folder import REPLAY
 from horizon_imagination.run.read import best_score, is_complete
+from horizon_imagination.run.selection import EVALUATE, Selection
 from horizon_imagination.run.signals import Paused, StopRequest
 from horizon_imagination.run.sources import (
     check_trainable,
@@ -54,10 +56,10 @@ from horizon_imagination.run.sources import (
 )
 from horizon_imagination.snapshots import set_aside, snapshots
 from horizon_imagination.streams import Streams, derive_seed
+from horizon_imagination.timing import drain
 from horizon_imagination.types import Schedule
 from horizon_imagination.world_model import WorldModel
 
-SELECTION = "selection"
 FRESH_STEPS = 512
 """Of the steps just collected, at most so many are measured before they are learned from."""
 IMAGINED, UNTRAINED = "controller/imagined_return", 4
@@ -114,15 +116,16 @@ class Trainer:
             self.agent, self.batches, self.streams, self.guard, frozen, self.ranks
         )
         self.progress, self._stopped = Progress(), False
-        self.evaluation_env: EnvConfig | None = config.env
+        world: EnvConfig | None = config.env
         if offline is not None:
-            note = callback.on_note
-            self.evaluation_env = evaluation_env(config, self.store.action_space, note)
-        self.collector = None
+            world = evaluation_env(config, self.store.action_space, callback.on_note)
+        told = callback, self.stop
+        self.selection = Selection(self.agent, world, folder, *told, self.ranks)
+        self.collector = self.collection = None
         if self.env is not None:
-            self.collector = Collector(
-                self.env, self.store, self.replay, self.agent, self.streams["collect"]
-            )
+            acting, rng = self._copies.actor if self._copies else None, self.streams["collect"]
+            self.collector = Collector(self.env, self.store, self.replay, self.agent, rng, acting)
+            self.collection = Collection(self.collector, config, self._copies, *told)
 
     def resume(self) -> bool:
         """Go back to the latest snapshot, if there is one."""
@@ -156,6 +159,8 @@ class Trainer:
             self.collector.unfinished = restored_collection(
                 progress.unfinished, tensors, self.device
             )
+        restore_copies(self._copies, tensors)
+        self.replay.visible = progress.unfinished.visible if progress.unfinished else None
         self.progress = progress
 
     def _restore_world(self, env: gymnasium.Env) -> None:
@@ -204,33 +209,38 @@ class Trainer:
 
     def _train_epoch(self, number: int) -> dict[str, float]:
         """All stages of an epoch that are not over yet; its metrics."""
-        stages: dict[str, Callable[[], dict[str, float]]] = {
-            "collect": lambda: self._collect(number),
-            "fresh": lambda: self._fresh(number),
-        }
-        for learner in self.learners.active(number):
-            stages[learner.name] = partial(self._learn, number, learner)
-        stages[EVALUATE] = lambda: self._evaluate(number)
-        for name, stage in stages.items():
+        for name, stage in self._stages(number).items():
             if name not in self.epoch.over:
                 self.epoch.begin(name)
                 self.epoch.end(stage())
         return self.epoch.metrics
 
-    def _pause_if(self, asked: bool) -> None:
-        """Between two steps: pause, on all ranks together, if one of them was asked to."""
-        if self.ranks.sum(torch.tensor(float(asked))) > 0:
-            raise Paused
+    def _stages(self, number: int) -> dict[str, Callable[[], dict[str, float]]]:
+        """The stages of an epoch; new steps are measured before any learner has seen them."""
+        fresh = {"fresh": lambda: self._fresh(number)}
+        learn = {x.name: partial(self._learn, number, x) for x in self.learners.active(number)}
+        evaluate = {EVALUATE: lambda: self.selection.evaluate(number, self.progress)}
+        if self.learners.overlaps(number):
+            return learn | {"collected": self._collected} | fresh | evaluate
+        return {"collect": lambda: self._collect(number)} | fresh | learn | evaluate
+
+    @property
+    def _copies(self) -> Copies | None:
+        return self.learners.together.copies if self.learners.together else None
 
     def save(self) -> None:
         """A snapshot of everything, now."""
-        self.guard.check(now=True)
+        drain(self.device)
+        for learner in self.learners.in_order():
+            learner.guard.check(now=True)
         if not self.ranks.first:
             return
         if self.env is not None:
             self.progress.store = self.store.position()
             self.progress.env = snapshot(self.env)
-        self.progress.unfinished, tensors = saved(self.epoch, self.collector)
+        self.progress.unfinished, tensors = saved(self.epoch, self.collector, self._copies)
+        if self.progress.unfinished is not None:
+            self.progress.unfinished.visible = self.replay.visible
         tensors |= self.streams.state()
         tensors["return_scale"] = self.learners.controller_loss.return_scale
         cfg, learners = self.config.training, self.learners.in_order()
@@ -267,107 +277,58 @@ class Trainer:
     def _collect(self, epoch: int) -> dict[str, float]:
         if self.offline:
             return {}
-        seen = None
+        acting, seen = self.collection, None
         with suppress(Paused):
-            seen = self._act(epoch) if self.collector is not None else Collected()
-        self._pause_if(seen is None)
+            seen = acting.before(epoch, self.epoch, self.progress) if acting else Collected()
+        if self.ranks.any(seen is None):
+            raise Paused
         self._follow()
-        if seen is None or self.collector is None:
+        if seen is None or acting is None:
             return {}
         return collection_metrics(seen) | {"time/collect": self.epoch.seconds}
 
-    def _act(self, epoch: int) -> Collected:
-        """Take the steps of an epoch in the environment."""
-        assert self.collector is not None
-        cfg, before = self.config.training, time.monotonic() - self.epoch.seconds
-        steps = cfg.collect_steps + (cfg.initial_steps if epoch == 0 else 0)
-        self.callback.on_stage(epoch, "collect", steps)
-        if self.collector.unfinished is not None:
-            self.callback.on_step(self.collector.unfinished.seen.steps)
-        trained = epoch > self.config.controller.learner.first_epoch
-        try:
-            return self.collector.collect(
-                steps, trained=trained, on_step=self._acted, on_failure=self._failed
-            )
-        finally:
-            self.epoch.seconds = time.monotonic() - before
-
-    def _acted(self) -> None:
-        """A step of the environment is over."""
-        self.progress.env_steps += 1
-        self.callback.on_step()
-        if self.stop:
-            raise Paused
-
-    def _failed(self, reason: str) -> None:
-        self.progress.failures += 1
-        self.callback.on_note(f"environment failure {self.progress.failures}: {reason}")
+    def _collected(self) -> dict[str, float]:
+        """What was collected beside the learners."""
+        return self.collection.finish() if self.collection is not None else {}
 
     def _fresh(self, epoch: int) -> dict[str, float]:
         """The world model on the steps just collected, before any learner has seen them."""
         learner = self.learners.world_model
         if self.collector is None or learner is None or not learner.steps:
             return {}
-        steps = min(self.config.training.collect_steps, FRESH_STEPS)
+        cfg = self.config.training
+        if not cfg.examines(epoch):
+            return {}
+        steps = min(cfg.collect_steps, FRESH_STEPS)
         found = fresh_metrics(self.agent, self.replay, steps, epoch)
         return {name: float(value) for name, value in found.items()}
 
-    def _learn(self, epoch: int, learner: Learner) -> dict[str, float]:
+    def _learn(self, epoch: int, learner: Learner | Together) -> dict[str, float]:
         if learner is not self.learners.tokenizer:
             self.latents.refresh()
-        now, steps = self.epoch, learner.config.steps_per_epoch
+        now, steps = self.epoch, learner.steps_per_epoch
         before, fresh = time.monotonic() - now.seconds, learner.steps == now.steps
         self.callback.on_stage(epoch, learner.name, steps)
         self.callback.on_step(now.steps)
+        learner.begin(now.steps)
         while now.steps < steps:
+            if self.collection is not None and isinstance(learner, Together):
+                share = (now.steps + 1) / steps
+                self.collection.beside(epoch, learner, share, self.progress)
             now.add(learner.step())
             if fresh and now.steps == min(UNTRAINED, steps) and IMAGINED in now.sums:
                 mean = float(now.sums[IMAGINED]) / now.steps
                 now.metrics["controller/untrained_return"] = mean
             now.seconds = time.monotonic() - before
             self.callback.on_step()
-            self._pause_if(bool(self.stop))
-        found = {name: float(value) for name, value in learner.settle().items()}
+            if self.ranks.any(bool(self.stop)):  # all pause together
+                raise Paused
+        settled = learner.settle(examine=self.config.training.examines(epoch))
+        found = {name: float(value) for name, value in settled.items()}
         found |= {name: float(value) / steps for name, value in now.sums.items()}
         if learner is self.learners.tokenizer:
             self.latents.forget()
         return found | {f"time/{learner.name}": time.monotonic() - before}
-
-    def _evaluate(self, epoch: int) -> dict[str, float]:
-        """Evaluate every `training.evaluate_every` epochs, and keep the best weights."""
-        cfg = self.config.training
-        due = cfg.evaluate_every and (epoch + 1) % cfg.evaluate_every == 0
-        early = epoch < self.config.controller.learner.first_epoch
-        if self.evaluation_env is None or not due or early:
-            return {}
-        self.callback.on_stage(epoch, EVALUATE, cfg.evaluation_episodes)
-        # Other episodes than any report uses, and other ones in every evaluation.
-        seed = derive_seed(self.config.seed, f"{SELECTION} {epoch}") % 2**31
-        protocol = Protocol(self.evaluation_env, cfg.evaluation_episodes, seed, greedy=False)
-        score = None
-        with suppress(Paused):
-            score = self._play(protocol) if self.ranks.first else 0.0
-        self._pause_if(score is None)
-        score = self.ranks.tell(score or 0.0)
-        best = self.progress.best_return
-        if best is None or score >= best:
-            self.progress.best_return = score
-            if self.ranks.first:
-                save_best(self.folder, self.agent, epoch + 1, self.progress.env_steps, score)
-        if cfg.target_return is not None and score >= cfg.target_return:
-            self.progress.reached = score
-        return {"evaluation/return": score}
-
-    def _play(self, protocol: Protocol) -> float:
-        """The mean return of an evaluation."""
-
-        def on_steps(ended: int, _: int) -> None:
-            self.callback.on_step(ended)
-            if self.stop:
-                raise Paused
-
-        played = evaluate(self.agent, protocol, on_steps=on_steps)
-        return sum(episode.total_reward for episode in played) / len(played)
 
     def _open_store(self, offline: Path | None) -> Store:
         if offline is not None:
@@ -390,9 +351,9 @@ class Trainer:
             seconds=self.progress.seconds,
             plan=plan_of(
                 self.config,
-                self.learners.in_order(),
+                self.learners,
                 collects=self.collector is not None,
-                evaluates=self.evaluation_env is not None,
+                evaluates=self.selection.env is not None,
             ),
             note=self.callback.on_note,
             batches=self.batches,
