@@ -20,6 +20,9 @@ from horizon_imagination.envs.spaces import single, to_world
 from horizon_imagination.models.actor_critic import Actor
 from horizon_imagination.models.recurrent import RecurrentState
 
+Decide = Callable[[tuple[Tensor, RecurrentState]], tuple[Tensor, RecurrentState]]
+"""Frames and the memory before them -> actions and the memory after them."""
+
 
 @dataclass
 class Collected:
@@ -61,7 +64,7 @@ class Collector:
         """`actor` is the agent's, or a copy of it that acts while the agent's own learns."""
         self.env, self.store, self.replay, self.agent, self.rng = env, store, replay, agent, rng
         self.actor = agent.actor if actor is None else actor
-        self._decide = StepGraph(self._policy, [rng]) if agent.captured else self._policy
+        self._decide = decider(agent, self.actor, rng)
         self.unfinished: Unfinished | None = None
 
     def collect(
@@ -154,13 +157,6 @@ class Collector:
         action, after = self._decide((frames, state))
         return single(to_world(self.agent.action_space, action.cpu())), after
 
-    @torch.no_grad()
-    def _policy(self, seen: tuple[Tensor, RecurrentState]) -> tuple[Tensor, RecurrentState]:
-        frames, state = seen
-        z = self.agent.encode(frames)
-        with autocast(self.agent.config.runtime, self.agent.device):
-            return self.actor.act(rearrange(z, "b c h w -> b 1 c h w"), state, self.rng)
-
     def _prior(self) -> Any:
         """An action from the policy's prior: uniform, but for the actor's bias."""
         space, bias = self.agent.action_space, self.agent.config.controller.actor_bias
@@ -169,6 +165,19 @@ class Collector:
         bias = bias or (0.0,) * space.n
         probs = torch.tensor(bias, device=self.rng.device).softmax(0)
         return int(torch.multinomial(probs, 1, generator=self.rng))
+
+
+def decider(agent: Agent, actor: Actor, rng: torch.Generator) -> Decide:
+    """How an actor decides on new frames of the agent's world; captured where its steps are."""
+
+    @torch.no_grad()
+    def decide(seen: tuple[Tensor, RecurrentState]) -> tuple[Tensor, RecurrentState]:
+        frames, state = seen
+        z = agent.encode(frames)
+        with autocast(agent.config.runtime, agent.device):
+            return actor.act(rearrange(z, "b c h w -> b 1 c h w"), state, rng)
+
+    return StepGraph(decide, [rng]) if agent.captured else decide
 
 
 def _frame(observation: np.ndarray) -> np.ndarray:

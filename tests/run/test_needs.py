@@ -11,6 +11,9 @@ import torch
 from horizon_imagination.agent import Agent
 from horizon_imagination.config import Config, EnvConfig
 from horizon_imagination.costs import costs
+from horizon_imagination.learn.batches import RandomBatches
+from horizon_imagination.learn.guard import Guard
+from horizon_imagination.learn.learners import make_learners
 from horizon_imagination.learn.rehearsal import Rehearsed
 from horizon_imagination.presets import PRESETS, replaced
 from horizon_imagination.run import needs
@@ -26,6 +29,7 @@ from horizon_imagination.run.needs import (
     replay_bytes,
     snapshot_bytes,
 )
+from horizon_imagination.streams import Streams
 
 PAPER, DEBUG = Config(env=EnvConfig(id="ALE/Boxing-v5")), PRESETS["debug"][1]
 Usage = namedtuple("Usage", "total used free")
@@ -68,7 +72,7 @@ def test_the_needs_are_said_for_people():
 
 def rehearsed(monkeypatch, **more):
     steps = {"tokenizer": 1.0, "world_model": 2.0, "controller": 3.0}
-    known = Rehearsed(steps, encode=0.0, act=0.0, **more)
+    known = Rehearsed(steps, **({"encode": 0.0, "act": 0.0} | more))
     monkeypatch.setattr(needs, "rehearse", lambda config, actions, device: known)
 
 
@@ -81,6 +85,36 @@ def test_the_time_of_a_run_is_its_steps(monkeypatch):
     own = replace(DEBUG.tokenizer.learner, rest_from=2, rest_every=3)  # epochs 0, 1, 2 and 5
     bursts = costs(replaced(DEBUG, tokenizer={"learner": own}), 3)
     assert estimate(bursts, 3, torch.device("cpu")).stages["tokenizer"] == 4 * 4
+
+
+def resting(**training):
+    """The tokenizer works in epochs 0, 1, 2 and 5 of 6, the others in all from 1 and from 2 on."""
+    own = replace(DEBUG.tokenizer.learner, rest_from=2, rest_every=3)
+    return replaced(DEBUG, tokenizer={"learner": own}, training=training)
+
+
+def test_what_overlaps_is_counted_once(monkeypatch):
+    """World model and controller together in epochs 3 and 4; acting beside them takes no time."""
+    rehearsed(monkeypatch, act=1.0, together=2.5)
+    found = estimate(costs(resting(overlap=True), 3), 3, torch.device("cpu")).stages
+    assert found["together"] == 2 * 4 * 2.5 and found["tokenizer"] == 4 * 4
+    assert found["world_model"] == 4 * 3 * 2.0 and found["controller"] == 4 * 2 * 3.0
+    assert found["acting"] == 20 * 1  # epoch 5
+    rehearsed(monkeypatch, act=1.0)
+    apart = estimate(costs(resting(overlap=True), 3), 3, torch.device("cpu")).stages
+    assert "together" not in apart and apart["world_model"] == 4 * 5 * 2.0
+    assert apart["acting"] == 20 * 3
+
+
+@pytest.mark.parametrize("overlap", [True, False])
+def test_the_epochs_that_overlap_are_those_of_the_learners(overlap, tmp_path):
+    config = resting(overlap=overlap)
+    agent = Agent(config, 3, torch.device("cpu"))
+    batches = RandomBatches(agent, torch.Generator().manual_seed(0))
+    learners = make_learners(agent, batches, Streams(0, agent.device), Guard(tmp_path, every=1))
+    found = [needs.overlaps(config, epoch) for epoch in range(6)]
+    assert found == [learners.overlaps(epoch) for epoch in range(6)]
+    assert found == [overlap and epoch in (3, 4) for epoch in range(6)]
 
 
 def test_a_busy_machine_is_named_beside_the_time_on_a_quiet_one(monkeypatch):

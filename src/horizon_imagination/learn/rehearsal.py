@@ -7,11 +7,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-import numpy as np
 import torch
+from torch import Tensor
 
 from horizon_imagination.actions import ActionSpace
 from horizon_imagination.agent import Agent
+from horizon_imagination.collect import decider
 from horizon_imagination.config import Config
 from horizon_imagination.costs import Costs
 from horizon_imagination.device import autocast
@@ -19,6 +20,7 @@ from horizon_imagination.learn.batches import RandomBatches
 from horizon_imagination.learn.guard import Guard
 from horizon_imagination.learn.latents import BLOCKS
 from horizon_imagination.learn.learners import make_learners
+from horizon_imagination.learn.together import Together
 from horizon_imagination.streams import Streams
 from horizon_imagination.timing import (
     CAPTURED,
@@ -45,6 +47,9 @@ class Rehearsed:
     """Encoding a stored frame."""
     act: float
     """Acting on a new frame."""
+    together: float | None = None
+    """One step of the controller with its share of the world model's, where they learn
+    concurrently on a GPU."""
     slowdown: float = 1.0
     """How many times slower they were while they were measured, beside other programs."""
     trial: ThreadTrial | None = None
@@ -97,21 +102,28 @@ def _seconds(agent: Agent, batches: RandomBatches) -> dict[str, Seconds]:
     guard = Guard(Path(), every=1 if device.type == "cpu" else 25, writes=False)
     learners = make_learners(agent, batches, Streams(agent.config.seed, device), guard)
     calls: dict[str, Callable[[], object]] = {x.name: x.step for x in learners.in_order()}
-    block, observation = batches.frames(BLOCKS[device.type]), _observation(agent.config)
-    calls |= {ENCODE: lambda: agent.encode(block), ACT: lambda: agent.act(observation)}
+    if learners.together is not None and agent.captured:
+        learners.together.begin(0)
+        calls[Together.name] = learners.together.step
+    block = batches.frames(BLOCKS[device.type])
+    calls |= {ENCODE: lambda: agent.encode(block), ACT: _acting(agent, block[:1])}
     warm_up = CAPTURED if agent.captured else 1
     found = {name: call_seconds(call, device, warm_up=warm_up) for name, call in calls.items()}
     return found | {ENCODE: Seconds(*(x / len(block) for x in found[ENCODE]))}
 
 
 def _rehearsed(seconds: dict[str, float], slowdown: float, trial: ThreadTrial | None) -> Rehearsed:
-    steps = {name: x for name, x in seconds.items() if name not in (ENCODE, ACT)}
-    return Rehearsed(steps, seconds[ENCODE], seconds[ACT], slowdown, trial)
+    others = ENCODE, ACT, Together.name
+    steps = {name: x for name, x in seconds.items() if name not in others}
+    beside = seconds.get(Together.name)
+    return Rehearsed(steps, seconds[ENCODE], seconds[ACT], beside, slowdown, trial)
 
 
-def _observation(config: Config) -> np.ndarray:
-    shape = (config.env.size, config.env.size, config.env.frame_channels)
-    return np.zeros(shape, np.uint8)
+def _acting(agent: Agent, frame: Tensor) -> Callable[[], object]:
+    """Acting on a new frame, as a run does: the action is read, so the device is waited for."""
+    decide = decider(agent, agent.actor, torch.Generator(agent.device).manual_seed(0))
+    state = agent.actor.lstm.zero_state(1, torch.empty(0, device=agent.device))
+    return lambda: decide((frame, state))[0].cpu()
 
 
 def rehearsed_by_count(costs: Costs, device: torch.device) -> Rehearsed:

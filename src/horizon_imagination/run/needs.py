@@ -15,7 +15,8 @@ from horizon_imagination.errors import UsageError
 from horizon_imagination.files import write_json
 from horizon_imagination.learn.guard import NotFiniteError
 from horizon_imagination.learn.rehearsal import rehearse, rehearsed_by_count
-from horizon_imagination.run.callbacks import Callback, RunStart, Stage
+from horizon_imagination.learn.together import Together
+from horizon_imagination.run.callbacks import Callback, RunStart
 from horizon_imagination.schema import read_json
 from horizon_imagination.timing import ThreadTrial
 from horizon_imagination.wording import duration, number, size
@@ -174,20 +175,36 @@ def estimate(counted: Costs, actions: ActionSpace | int, device: torch.device) -
             each = rehearse(config, actions, device)
     each = each or rehearsed_by_count(counted, device)
     cfg, stages, epoch = config.training, {}, {}
+    beside = [x for x in range(cfg.epochs) if each.together is not None and overlaps(config, x)]
     for name, seconds in each.steps.items():
         own = getattr(config, name).learner
-        stage = Stage(name, own.steps_per_epoch, own.works_in)
-        stages[name] = seconds * stage.steps_between(0, cfg.epochs)
+        works = sum(map(own.works_in, range(cfg.epochs))) - (name != "tokenizer") * len(beside)
+        stages[name] = seconds * own.steps_per_epoch * works
         epoch[name] = seconds * own.steps_per_epoch
+    if each.together is not None:
+        steps = config.controller.learner.steps_per_epoch
+        stages[Together.name] = each.together * steps * len(beside)
     stages["encoding"] = frames_encoded(config) * each.encode
-    stages["acting"] = frames_acted(config) * each.act
+    stages["acting"] = frames_acted(config, len(beside)) * each.act
     return Estimate(stages, each.slowdown, each.trial, epoch)
 
 
-def frames_acted(config: Config) -> int:
-    """Frames on which an online run asks its policy: in all epochs after the controller's first."""
+def overlaps(config: Config, epoch: int) -> bool:
+    """Whether world model and controller learn concurrently in an epoch, as `Learners` decides."""
+    if not config.training.overlap or epoch == 0:
+        return False
+    tokenizer, *others = (
+        x.learner.works_in(epoch) and x.learner.steps_per_epoch > 0
+        for x in (config.tokenizer, config.world_model, config.controller)
+    )
+    return not tokenizer and all(others)
+
+
+def frames_acted(config: Config, beside: int = 0) -> int:
+    """Frames on which an online run asks its policy and waits for it: in all epochs after the
+    controller's first but those, so many, in which others learn beside it."""
     epochs = config.training.epochs - config.controller.learner.first_epoch - 1
-    return config.training.collect_steps * max(0, epochs)
+    return config.training.collect_steps * max(0, epochs - beside)
 
 
 def frames_encoded(config: Config) -> int:
