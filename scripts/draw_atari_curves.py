@@ -1,4 +1,4 @@
-"""Draws docs/results/atari-curves.png: training returns over those of the published runs.
+"""Draws docs/results/atari-curves.png and whole-runs.png: training returns over the published ones.
 
 python scripts/draw_atari_curves.py
 
@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 from horizon_imagination.figures import PALETTE, save_figure
 from horizon_imagination.metrics.published import Curve, as_curve, published_curve
 from horizon_imagination.metrics.statistics import smoothing_window
-from horizon_imagination.report.curves import Chart, draw_chart, mean_line
+from horizon_imagination.report.curves import Chart, Line, draw_chart, mean_line
 
 RESULTS = Path(__file__).parents[1] / "docs" / "results"
 GAMES = {
@@ -23,18 +23,24 @@ GAMES = {
     "crazy-climber": "ALE/CrazyClimber-v5",
     "kung-fu-master": "ALE/KungFuMaster-v5",
 }
-SETTING = "hi-4-16"
+WHOLE = {"kung-fu-master-fast-whole": "ALE/KungFuMaster-v5"}
+"""Runs of `fast` of as many steps as the published ones."""
+SETTING, STEPS = "hi-4-16", 100_000
+
+
+def published(env: str, last: int, window: int) -> Line:
+    """Mean and deviation of the five published runs up to a step."""
+    past = []
+    for curve in published_curve(env, SETTING).values():
+        until = curve.steps <= last
+        past.append(Curve(curve.steps[until], curve.returns[until]))
+    return replace(mean_line(past, "published, 5 seeds", PALETTE[0], window), style=":")
 
 
 def chart(env: str, ours: Curve, fast: Curve | None) -> Chart:
     """One run of each preset and the five published ones, as far as the first has come."""
     window, last = smoothing_window(len(ours.steps)), int(ours.steps[-1])
-    past = []
-    for curve in published_curve(env, SETTING).values():
-        until = curve.steps <= last
-        past.append(Curve(curve.steps[until], curve.returns[until]))
-    published = replace(mean_line(past, "published, 5 seeds", PALETTE[0], window), style=":")
-    lines = [published, mean_line([ours], "paper, seed 0", PALETTE[5], window)]
+    lines = [published(env, last, window), mean_line([ours], "paper, seed 0", PALETTE[5], window)]
     if fast is not None:
         own = smoothing_window(len(fast.steps))
         lines.append(mean_line([fast], "fast, seed 0", PALETTE[2], own))
@@ -47,8 +53,15 @@ def curve_of(run: str, rows: list[dict[str, str]]) -> Curve | None:
     return as_curve(points) if points else None
 
 
+def whole_chart(env: str, fast: Curve) -> Chart:
+    """A whole run of `fast` and the five published ones."""
+    window = smoothing_window(len(fast.steps))
+    ours = mean_line([fast], "fast, seed 0, 20 minutes", PALETTE[2], window)
+    return Chart(env, [published(env, STEPS, window), ours])
+
+
 def main() -> None:
-    """Draw one panel per game."""
+    """Draw one panel per game, in one figure for the first steps and one for whole runs."""
     with (RESULTS / "atari-returns.csv").open() as lines:
         rows = list(csv.DictReader(lines))
     figure = Figure(figsize=(11.6, 3.2), layout="constrained")
@@ -57,6 +70,13 @@ def main() -> None:
         assert ours is not None, run
         draw_chart(axes, chart(env, ours, curve_of(f"{run}-fast", rows)))
     save_figure(figure, RESULTS / "atari-curves.png")
+    figure = Figure(figsize=(5.6 * len(WHOLE), 3.4), layout="constrained")
+    panels = figure.subplots(1, len(WHOLE), squeeze=False)[0]
+    for axes, (run, env) in zip(panels, WHOLE.items(), strict=True):
+        fast = curve_of(run, rows)
+        assert fast is not None, run
+        draw_chart(axes, whole_chart(env, fast))
+    save_figure(figure, RESULTS / "whole-runs.png")
 
 
 if __name__ == "__main__":
