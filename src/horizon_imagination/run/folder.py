@@ -37,6 +37,7 @@ MAY_CHANGE = (
     "training.evaluation_episodes",
     "training.target_return",
     "training.strips_every",
+    "training.examine_every",
     "offline.controller_epochs",
     "env.step_timeout",
     "env.reset_timeout",
