@@ -9,7 +9,6 @@ that the clock stops is judged as far as it came. The last line is JSON.
 
 import argparse
 import json
-import os
 import subprocess
 import sys
 import time
@@ -60,8 +59,7 @@ def judge(task: Task, args: argparse.Namespace) -> dict:
     played, dreamt = folder / "candidate.json", folder / "studies" / "dreams" / "dreams.json"
     if not played.exists():
         words = ("--episodes", args.episodes, "--parallel", args.episodes, "--json")
-        apart = ("--env.isolation", "process") if (os.cpu_count() or 1) > 4 else ()
-        horizon("evaluate", folder, *words, *apart, "--out", played, *device)
+        horizon("evaluate", folder, *words, "--out", played, *device)
     if not dreamt.exists():
         words = ("--contexts", args.contexts, "--steps", args.steps)
         horizon("study", "dreams", folder, *words, *device)

@@ -2,7 +2,7 @@
 
 import contextlib
 import typing
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, replace
 from functools import partial
@@ -20,6 +20,7 @@ from horizon_imagination.actions import ActionSpace, Box, Discrete, MultiDiscret
 from horizon_imagination.config import Config, EnvConfig
 from horizon_imagination.device import autocast
 from horizon_imagination.envs import make_env
+from horizon_imagination.envs.crew import Crew
 from horizon_imagination.envs.known import atari_game
 from horizon_imagination.envs.make import in_own_process
 from horizon_imagination.envs.spaces import action_space, random_action, to_world
@@ -29,6 +30,8 @@ from horizon_imagination.streams import derive_seed
 
 MOST_THREADS = 32
 """Threads that wait for environments in processes of their own."""
+FEW_CORES = 4
+"""Up to so many cores the process that asks the agent plays too."""
 
 OnSteps = Callable[[int, int], None]
 ActionProbs = Float64[np.ndarray, " action"]
@@ -121,32 +124,32 @@ def evaluate(
     *,
     films: Sequence[list[np.ndarray]] = (),
     on_steps: OnSteps = lambda ended, steps: None,
+    workers: int = 1,
 ) -> list[EpisodeResult]:
     """Play episodes with the agent, or at random without one.
 
     Episode i has its own world and its own dice, whoever plays beside it; when one ends, the next
     takes its place. `films[i]` receives the frames of episode i, `on_steps` the episodes that ended
-    and the steps that were taken since the last call.
+    and the steps that were taken since the last call. With several `workers` the environments are
+    spread over so many processes; the results are the same.
     """
     waiting = iter(range(protocol.episodes))
     results: dict[int, EpisodeResult] = {}
     playing = [_Episode(protocol, number) for number in islice(waiting, protocol.envs)]
-    with contextlib.ExitStack() as closing:
-        each = _together(protocol, closing)
-        closing.callback(lambda: [episode.close() for episode in playing])
-        list(each(_Episode.begin, playing))
-        players = _Players(agent, action_space(playing[0].env))
+    with contextlib.closing(_make_stage(protocol, workers)) as stage:
+        stage.begin(playing)
+        players = _Players(agent, stage.action_space)
         while playing:
             for episode in playing:
                 episode.film(films)
-            step = partial(_Episode.step, space=players.space, greedy=protocol.greedy)
-            over = each(step, playing, players.policies(playing))
-            ended = [place for place, last in enumerate(over) if last]
+            choose = partial(_Episode.choose, space=players.space, greedy=protocol.greedy)
+            stage.step(playing, list(map(choose, playing, players.policies(playing))))
+            ended = [place for place, episode in enumerate(playing) if episode.ended]
             on_steps(len(ended), len(playing))
             begun = []
             for place in reversed(ended):
                 done = playing.pop(place)
-                done.close()
+                stage.end(done)
                 results[done.number] = done.result()
                 done.film(films)
                 number = next(waiting, None)
@@ -156,15 +159,91 @@ def evaluate(
                 begun.append(_Episode(protocol, number))
                 playing.insert(place, begun[-1])
                 players.forget(place)
-            list(each(_Episode.begin, begun))
+            stage.begin(begun)
     return [results[number] for number in range(protocol.episodes)]
 
 
-def _together(protocol: Protocol, closing: contextlib.ExitStack) -> Callable[..., Iterable[Any]]:
-    """`map`; over environments in processes of their own one that lets them work together."""
-    if not in_own_process(protocol.env):
-        return map
-    return closing.enter_context(ThreadPoolExecutor(min(protocol.envs, MOST_THREADS))).map
+def default_workers(protocol: Protocol, cores: int) -> int:
+    """Processes that are worth their start: one a core for long emulated games, else this one."""
+    alone = cores <= FEW_CORES or in_own_process(protocol.env)
+    return 1 if alone or not atari_game(protocol.env.id) else min(cores, protocol.envs)
+
+
+def _make_stage(protocol: Protocol, workers: int) -> "_Stage | _CrewStage":
+    if workers > 1 and not in_own_process(protocol.env):
+        return _CrewStage(Crew(protocol.env, min(workers, protocol.envs, protocol.episodes)))
+    return _Stage(protocol.env)
+
+
+class _Stage:
+    """The environments of episodes in this process, or in processes of their own as the config
+    asks; the latter work concurrently."""
+
+    def __init__(self, cfg: EnvConfig) -> None:
+        self.cfg = cfg
+        self._envs: dict[int, gymnasium.Env] = {}
+        self._pool = ThreadPoolExecutor(MOST_THREADS) if in_own_process(cfg) else None
+        self._each = map if self._pool is None else self._pool.map
+
+    @property
+    def action_space(self) -> ActionSpace:
+        """That of the environments, once one has begun."""
+        return action_space(next(iter(self._envs.values())))
+
+    def begin(self, episodes: list["_Episode"]) -> None:
+        """Make an environment for each, which sees its first frame."""
+        list(self._each(self._begin, episodes))
+
+    def step(self, episodes: list["_Episode"], actions: list[Any]) -> None:
+        """Take an action in each."""
+        list(self._each(lambda e, a: e.take(*self._envs[e.number].step(a)), episodes, actions))
+
+    def end(self, episode: "_Episode") -> None:
+        """Close the environment of an episode."""
+        self._envs.pop(episode.number).close()
+
+    def close(self) -> None:
+        """Close all that are open."""
+        for env in self._envs.values():
+            env.close()
+        if self._pool is not None:
+            self._pool.shutdown()
+
+    def _begin(self, episode: "_Episode") -> None:
+        env = self._envs[episode.number] = make_env(self.cfg, episode.seed)
+        episode.frame = env.reset(seed=episode.seed)[0]
+
+
+class _CrewStage:
+    """The same in a few worker processes."""
+
+    def __init__(self, crew: Crew) -> None:
+        self.crew = crew
+
+    @property
+    def action_space(self) -> ActionSpace:
+        """That of the environments, once one has begun."""
+        return self.crew.action_space
+
+    def begin(self, episodes: list["_Episode"]) -> None:
+        """Make an environment for each, which sees its first frame."""
+        frames = self.crew.begin([e.number for e in episodes], [e.seed for e in episodes])
+        for episode, frame in zip(episodes, frames, strict=True):
+            episode.frame = frame
+
+    def step(self, episodes: list["_Episode"], actions: list[Any]) -> None:
+        """Take an action in each."""
+        found = self.crew.step([e.number for e in episodes], actions)
+        for episode, outcome in zip(episodes, found, strict=True):
+            episode.take(*outcome)
+
+    def end(self, episode: "_Episode") -> None:
+        """Close the environment of an episode."""
+        self.crew.end(episode.number)
+
+    def close(self) -> None:
+        """End all processes."""
+        self.crew.close()
 
 
 class _Episode:
@@ -176,38 +255,24 @@ class _Episode:
         self.dice = np.random.default_rng(
             derive_seed(protocol.seed, f"actions of episode {number}")
         )
-        self.protocol = protocol
-        self._env: gymnasium.Env | None = None
         self.frame = np.zeros(0, dtype=np.uint8)
         self.total, self.length, self.ended = 0.0, 0, ""
 
-    @property
-    def env(self) -> gymnasium.Env:
-        """Its own environment, once it has begun."""
-        assert self._env is not None
-        return self._env
+    def choose(self, policy: ActionProbs | None, space: ActionSpace, greedy: bool) -> Any:
+        """Its next action, by its own dice."""
+        return chosen_action(space, policy, self.dice, greedy)
 
-    def begin(self) -> None:
-        """Make the environment and see the first frame."""
-        self._env = make_env(self.protocol.env, self.seed)
-        self.frame = self.env.reset(seed=self.seed)[0]
-
-    def close(self) -> None:
-        """Let go of the environment, if there is one."""
-        if self._env is not None:
-            self._env.close()
-
-    def step(self, policy: ActionProbs | None, space: ActionSpace, greedy: bool) -> bool:
-        """Take an action; whether it was the last."""
-        action = chosen_action(space, policy, self.dice, greedy)
-        self.frame, reward, terminated, truncated, info = self.env.step(action)
+    def take(
+        self, frame: np.ndarray, reward: Any, terminated: bool, truncated: bool, info: dict
+    ) -> None:
+        """What came of the action."""
+        self.frame = frame
         self.total += float(reward)
         self.length += 1
         if terminated or truncated:
             self.ended = "terminated" if terminated else "truncated"
             if "failure" in info:
                 self.ended = f"failed: {info['failure']}"
-        return bool(self.ended)
 
     def film(self, films: Sequence[list[np.ndarray]]) -> None:
         """Keep the frame, if this episode is filmed."""

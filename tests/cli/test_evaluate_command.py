@@ -19,7 +19,8 @@ from horizon_imagination.data import Store, validate
 from horizon_imagination.evaluate import (
     EpisodeResult,
     Protocol,
-    _Episode,
+    _Stage,
+    default_workers,
     evaluate,
     sampled_action,
 )
@@ -201,15 +202,53 @@ def test_worlds_in_processes_of_their_own_are_stepped_together_with_the_same_res
     inline, apart = (EnvConfig(id="catch", size=32, isolation=x) for x in ("inline", "process"))
     barrier = Barrier(3)  # nobody passes it before three episodes have begun
 
-    class Slow(_Episode):
-        def begin(self):
-            super().begin()
-            if self.number < 3:
+    class Slow(_Stage):
+        def _begin(self, episode):
+            super()._begin(episode)
+            if episode.number < 3:
                 barrier.wait(60)
 
-    with patch("horizon_imagination.evaluate._Episode", Slow):
+    with patch("horizon_imagination.evaluate._Stage", Slow):
         together = evaluate(None, Protocol(apart, 4, 1, False, envs=3))
     assert together == evaluate(None, Protocol(inline, 4, 1, False, envs=3))
+
+
+@pytest.mark.parametrize("workers", [2, 3, 9])
+@pytest.mark.parametrize("greedy", [False, True])
+def test_a_crew_of_workers_plays_the_same_episodes(workers, greedy):
+    torch.manual_seed(0)
+    agent = Agent(DEBUG, 3, torch.device("cpu"))
+    protocol = Protocol(DEBUG.env, 7, 1, greedy, envs=5)
+    rounds, films = {1: [], workers: []}, {1: [[], []], workers: [[], []]}
+    alone, spread = (
+        evaluate(
+            agent,
+            protocol,
+            films=films[n],
+            on_steps=lambda *counts, n=n: rounds[n].append(counts),
+            workers=n,
+        )
+        for n in (1, workers)
+    )
+    assert alone == spread and rounds[1] == rounds[workers]
+    for here, there in zip(films[1], films[workers], strict=True):
+        assert all(map(np.array_equal, here, there)) and len(here) == len(there) > 3
+
+
+def test_atari_takes_the_cores_there_are_and_short_worlds_this_process():
+    games, board = Protocol(EnvConfig(id="ALE/Boxing-v5"), 100, 0, False, 16), EnvConfig()
+    assert [default_workers(games, cores) for cores in (1, 4, 8, 64)] == [1, 1, 8, 16]
+    assert default_workers(Protocol(board, 100, 0, False), 64) == 1
+    apart = Protocol(replace(games.env, isolation="process"), 100, 0, False)
+    assert default_workers(apart, 64) == 1
+
+
+def test_the_command_takes_workers(run, command):
+    _, one, _ = command(f"evaluate {run} --episodes 4 --json --workers 1")
+    _, two, _ = command(f"evaluate {run} --episodes 4 --json --workers 2")
+    assert json.loads(one) == json.loads(two)
+    status, _, err = command(f"evaluate {run} --workers -1")
+    assert status == 2 and "expected at least 0" in err
 
 
 def test_every_episode_has_dice_of_its_own(steps, monkeypatch):

@@ -33,7 +33,10 @@ class Arguments:
     greedy: bool = False
     """Take the most probable action instead of sampling."""
     parallel: int = 16
-    """Episodes played concurrently; with --env.isolation process on as many cores."""
+    """Episodes played concurrently."""
+    workers: int = 0
+    """Processes that play them; 0 takes one a core for Atari on more than four cores, else this
+    one. Results do not depend on it."""
     out: Path | None = None
     """File for the results; by default in evaluations/ of the run (random play: baselines/)."""
     json: bool = False
@@ -56,7 +59,7 @@ def main(argv: list[str]) -> int | None:
     )
     _check(args)
     from horizon_imagination.agent import Agent
-    from horizon_imagination.evaluate import Protocol, evaluate
+    from horizon_imagination.evaluate import Protocol, default_workers, evaluate
     from horizon_imagination.run.display import counted
     from horizon_imagination.run.evaluation import (
         check_protocol,
@@ -65,6 +68,7 @@ def main(argv: list[str]) -> int | None:
         told,
     )
     from horizon_imagination.snapshots import agent_folder
+    from horizon_imagination.timing import cores
 
     snapshot = None if args.random or args.run is None else agent_folder(args.run)
     agent = None if snapshot is None else Agent.load(snapshot, args.device)
@@ -78,7 +82,8 @@ def main(argv: list[str]) -> int | None:
         print("\n".join(protocol.lines() if agent else _at_random(protocol.lines())))
     films: list[list] = [[] for _ in range(args.video_episodes)] if args.video else []
     with counted("episodes", args.episodes) as on_steps:
-        played = evaluate(agent, protocol, films=films, on_steps=on_steps)
+        workers = args.workers or default_workers(protocol, cores())
+        played = evaluate(agent, protocol, films=films, on_steps=on_steps, workers=workers)
     content = evaluation(snapshot, protocol, played, str(agent.device) if agent else "cpu")
     # Said before it is stored: what was played is not lost if the disk is full by now.
     as_json = json.dumps(content | {"file": str(path) if path else None})
@@ -102,6 +107,8 @@ def _check(args: Arguments) -> None:
         raise UsageError("say which world to play: --env ID, or RUN for the run's own")
     if args.random and args.greedy:
         raise UsageError("--random and --greedy exclude each other: name one")
+    if args.workers < 0:
+        raise UsageError(f"--workers is {args.workers}: expected at least 0")
     if not 1 <= args.video_episodes <= max(args.episodes, 1):
         raise UsageError(f"--video-episodes is {args.video_episodes}: expected 1 to --episodes")
 

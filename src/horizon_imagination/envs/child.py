@@ -49,10 +49,10 @@ def _answer(env: gymnasium.Env, question: str, argument: Any) -> Any:
     match question:
         case "reset":
             observation, info = env.reset(seed=argument)
-            return observation, _plain(info)
+            return observation, plain_info(info)
         case "step":
             observation, reward, terminated, truncated, info = env.step(argument)
-            return observation, reward, terminated, truncated, _plain(info)
+            return observation, reward, terminated, truncated, plain_info(info)
         case "snapshot":
             return snapshot(env)
         case "restore":
@@ -62,14 +62,14 @@ def _answer(env: gymnasium.Env, question: str, argument: Any) -> Any:
     raise ValueError(f"unknown question {question!r}")
 
 
-def _plain(info: dict[str, Any]) -> dict[str, Any]:
-    # voxels, game objects: what no learner reads is not worth sending
+def plain_info(info: dict[str, Any]) -> dict[str, Any]:
+    """Numbers, words and flags: voxels and game objects, which no learner reads, are not sent."""
     return {
         key: value for key, value in info.items() if isinstance(value, bool | int | float | str)
     }
 
 
-def _leave_with_parent(parent: int) -> None:
+def leave_with_parent(parent: int) -> None:
     """A simulator that hangs never sees the pipe close; its parent's death it does notice."""
     while os.getppid() == parent:
         time.sleep(1.0)
@@ -89,7 +89,7 @@ def limit_memory(gib: float) -> None:
 
 def main(argv: list[str]) -> None:
     """Serve on the inherited file descriptor named by the first argument."""
-    threading.Thread(target=_leave_with_parent, args=(os.getppid(),), daemon=True).start()
+    threading.Thread(target=leave_with_parent, args=(os.getppid(),), daemon=True).start()
     pipe = Pipe(socket.socket(fileno=int(argv[0])), bytes.fromhex(os.environ[MARK]))
     try:
         serve(pipe)
