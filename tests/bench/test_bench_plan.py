@@ -61,12 +61,13 @@ def test_published_figures_stand_beside_the_paper_alone():
 
 
 def test_modes_switch_the_runtime_and_nothing_else():
-    given = replaced(PAPER, runtime={"precision": "float32"})
+    given = replaced(PAPER, runtime={"precision": "float32", "compile": True})
     assert in_mode(given, "given") is given
     for mode, graphs in (("plain", "off"), ("fast", "on")):
         runtime = in_mode(given, mode).runtime
         assert runtime.graphs == graphs and runtime.precision == "float32"
         assert (runtime.fused == "off") is (mode == "plain")
+        assert runtime.compile is (mode == "fast")
     plan = Plan(config=PAPER, schedules=((1.0, 32),), modes=("fast",))
     config = plan.at((1.0, 32), "fast")
     assert (config.imagination.decay_horizon, config.imagination.budget) == (1.0, 32)

@@ -157,11 +157,11 @@ class Plan:
 
 
 def in_mode(config: Config, mode: str) -> Config:
-    """plain: nothing fused, nothing captured; fast: captured, other switches as given."""
+    """plain: nothing fused, captured or compiled; fast: captured, other switches as given."""
     if mode == "given":
         return config
     if mode == "plain":
-        return replaced(config, runtime={"graphs": "off", "fused": "off"})
+        return replaced(config, runtime={"graphs": "off", "fused": "off", "compile": False})
     return replaced(config, runtime={"graphs": "on"})
 
 

@@ -265,7 +265,7 @@ def _check_compiler(config: Config) -> None:
     if config.runtime.compile and on_cuda and not any(map(shutil.which, COMPILERS)):
         raise UsageError(
             f"runtime.compile needs a C++ compiler and found none of {', '.join(COMPILERS)}: "
-            "install one, or leave out --runtime.compile"
+            "install one, or add --runtime.no-compile"
         )
 
 
