@@ -12,9 +12,12 @@ import horizon_imagination.run.trainer as trainer_module
 from horizon_imagination.config import TrainingConfig
 from horizon_imagination.data import Replay, Store
 from horizon_imagination.errors import EnvFailure
+from horizon_imagination.learn.ranks import Ranks
 from horizon_imagination.presets import DEBUG, replaced
+from horizon_imagination.run import start
 from horizon_imagination.run.callbacks import Callback
 from horizon_imagination.run.signals import Paused
+from horizon_imagination.run.start import Request
 from horizon_imagination.run.trainer import Trainer
 from horizon_imagination.snapshots import read_state, snapshots
 
@@ -246,3 +249,11 @@ def test_a_run_that_goes_on_with_overlap_acts_with_the_policy_that_it_has(tmp_pa
     own, acting = trainer.agent.actor.state_dict(), trainer.collector.actor.state_dict()
     assert trainer.collector.actor is not trainer.agent.actor
     assert all(torch.equal(own[name], acting[name]) for name in own)
+
+
+def test_where_nothing_can_overlap_a_warning_says_so(tmp_path, monkeypatch):
+    config = replaced(DEBUG, training={"overlap": True})
+    request = Request(preset="debug", config=config, folder=tmp_path)
+    assert start._warnings(request, config) == []
+    monkeypatch.setattr(start, "current_ranks", lambda: Ranks(rank=0, world=2))
+    assert ["overlap" in line for line in start._warnings(request, config)] == [True]

@@ -244,6 +244,11 @@ def _warnings(request: Request, config: Config) -> list[str]:
             f"the {request.preset} preset is made for a GPU and takes very long without one; "
             "horizon train --preset demo learns in minutes here"
         )
+    if config.training.overlap and (current_ranks().world > 1 or request.world_model is not None):
+        said.append(
+            "training.overlap needs one process and a world model of the agent's own: here the "
+            "stages of every epoch run one after the other"
+        )
     imagined = config.imagination.context + config.imagination.horizon
     if config.world_model.segment_length < imagined:
         said.append(
