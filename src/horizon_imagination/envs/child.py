@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 import traceback
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
@@ -69,7 +70,7 @@ def plain_info(info: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def leave_with_parent(parent: int) -> None:
+def _leave_with_parent(parent: int) -> None:
     """A simulator that hangs never sees the pipe close; its parent's death it does notice."""
     while os.getppid() == parent:
         time.sleep(1.0)
@@ -87,9 +88,9 @@ def limit_memory(gib: float) -> None:
         resource.setrlimit(resource.RLIMIT_DATA, (wanted, most))
 
 
-def main(argv: list[str]) -> None:
+def main(argv: list[str], serve: Callable[[Pipe], None] = serve) -> None:
     """Serve on the inherited file descriptor named by the first argument."""
-    threading.Thread(target=leave_with_parent, args=(os.getppid(),), daemon=True).start()
+    threading.Thread(target=_leave_with_parent, args=(os.getppid(),), daemon=True).start()
     pipe = Pipe(socket.socket(fileno=int(argv[0])), bytes.fromhex(os.environ[MARK]))
     try:
         serve(pipe)

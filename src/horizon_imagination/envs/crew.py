@@ -9,11 +9,7 @@ side runs as `python -m horizon_imagination.envs.crew FD`.
 import os
 import secrets
 import signal
-import socket
-import subprocess
 import sys
-import threading
-import traceback
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
@@ -22,12 +18,11 @@ import gymnasium
 
 from horizon_imagination.actions import ActionSpace
 from horizon_imagination.config import EnvConfig
-from horizon_imagination.envs.checked import first_line
-from horizon_imagination.envs.child import leave_with_parent, plain_info
+from horizon_imagination.envs.child import main, plain_info
 from horizon_imagination.envs.make import make_inline
 from horizon_imagination.envs.pipe import Pipe, StrayBytes
 from horizon_imagination.envs.spaces import action_space
-from horizon_imagination.envs.supervised import MARK, Frame
+from horizon_imagination.envs.supervised import Frame, how_it_died, start_process
 from horizon_imagination.envs.trust import check_trusted
 from horizon_imagination.errors import EnvFailure
 
@@ -97,18 +92,8 @@ class _Worker:
     """One process, seen from here."""
 
     def __init__(self, cfg: EnvConfig) -> None:
-        mark = secrets.token_bytes(8)
-        ours, theirs = socket.socketpair()
-        with theirs:
-            number = theirs.fileno()
-            self.process = subprocess.Popen(
-                [sys.executable, "-m", "horizon_imagination.envs.crew", str(number)],
-                pass_fds=[number],
-                stdin=subprocess.DEVNULL,
-                env=os.environ | {MARK: mark.hex()},
-                start_new_session=True,
-            )
-        self.pipe = Pipe(ours, mark)
+        module = "horizon_imagination.envs.crew"
+        self.process, self.pipe = start_process(module, secrets.token_bytes(8), {})
         self.send((sys.path, cfg), cfg.reset_timeout)
 
     def send(self, message: Any, timeout: float) -> None:
@@ -140,11 +125,8 @@ class _Worker:
         self.process.wait()
 
     def _death(self) -> str:
-        with suppress(subprocess.TimeoutExpired):
-            code = self.process.wait(timeout=5.0)
-            how = signal.Signals(-code).name if code < 0 else f"exit status {code}"
-            return f"a process that plays died ({how})"
-        return "a process that plays closed its pipe"
+        how = how_it_died(self.process)
+        return f"a process that plays {f'died ({how})' if how else 'closed its pipe'}"
 
 
 def _serve(pipe: Pipe) -> None:
@@ -172,18 +154,5 @@ def _answer(
     raise ValueError(f"unknown question {question!r}")
 
 
-def main(argv: list[str]) -> None:
-    """Serve on the inherited file descriptor named by the first argument."""
-    threading.Thread(target=leave_with_parent, args=(os.getppid(),), daemon=True).start()
-    pipe = Pipe(socket.socket(fileno=int(argv[0])), bytes.fromhex(os.environ[MARK]))
-    try:
-        _serve(pipe)
-    except BrokenPipeError:
-        pass
-    except Exception as error:
-        told = str(error) if isinstance(error, EnvFailure) else first_line(error)
-        pipe.send(("error", (told, getattr(error, "traceback", "") or traceback.format_exc())))
-
-
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main(sys.argv[1:], _serve)

@@ -160,18 +160,9 @@ class Child:
     def __init__(self, cfg: EnvConfig, seed: int) -> None:
         self.folder = tempfile.TemporaryDirectory(prefix="horizon-env-", ignore_cleanup_errors=True)
         self.mark = secrets.token_bytes(8)
-        ours, theirs = socket.socketpair()
-        with theirs:
-            number = theirs.fileno()
-            self.process = subprocess.Popen(
-                [sys.executable, "-m", "horizon_imagination.envs.child", str(number)],
-                pass_fds=[number],
-                stdin=subprocess.DEVNULL,
-                # what the simulator leaves in its temporary folder goes even if it is killed
-                env=os.environ | {"TMPDIR": self.folder.name, MARK: self.mark.hex()},
-                start_new_session=True,  # a group of its own: engines it starts are killed with it
-            )
-        self.pipe = Pipe(ours, self.mark)
+        # what the simulator leaves in its temporary folder goes even if it is killed
+        module, variables = "horizon_imagination.envs.child", {"TMPDIR": self.folder.name}
+        self.process, self.pipe = start_process(module, self.mark, variables)
         try:
             self.spaces, self.view = self.ask((sys.path, cfg, seed), cfg.reset_timeout, "starting")
         except (ChildError, UsageError):
@@ -212,12 +203,34 @@ class Child:
         self.folder.cleanup()
 
     def _death(self) -> str:
-        try:
-            code = self.process.wait(timeout=5.0)
-        except subprocess.TimeoutExpired:
-            return "crash: the pipe is closed"
-        how = signal.Signals(-code).name if code < 0 else f"exit status {code}"
-        return f"crash: the process died ({how})"
+        how = how_it_died(self.process)
+        return f"crash: the process died ({how})" if how else "crash: the pipe is closed"
+
+
+def start_process(
+    module: str, mark: bytes, variables: dict[str, str]
+) -> tuple[subprocess.Popen, Pipe]:
+    """A module of ours as a program, with variables besides our own, and the pipe to it."""
+    ours, theirs = socket.socketpair()
+    with theirs:
+        number = theirs.fileno()
+        process = subprocess.Popen(
+            [sys.executable, "-m", module, str(number)],
+            pass_fds=[number],
+            stdin=subprocess.DEVNULL,
+            env=os.environ | variables | {MARK: mark.hex()},
+            start_new_session=True,  # a group of its own: engines it starts are killed with it
+        )
+    return process, Pipe(ours, mark)
+
+
+def how_it_died(process: subprocess.Popen) -> str:
+    """The signal or the exit status of a process that has closed its pipe; empty if it lives."""
+    try:
+        code = process.wait(timeout=5.0)
+    except subprocess.TimeoutExpired:
+        return ""
+    return signal.Signals(-code).name if code < 0 else f"exit status {code}"
 
 
 def end_strays(mark: bytes) -> None:
