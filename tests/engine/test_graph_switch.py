@@ -77,16 +77,31 @@ def fake_capture(monkeypatch, fails):
         def replay(self):
             pass
 
+    class FakeStream:
+        def wait_stream(self, other):
+            pass
+
+    used, main_stream = [], FakeStream()
+
     @contextlib.contextmanager
-    def capture(graph):
+    def on(stream):
+        used.append(stream)
+        yield
+
+    @contextlib.contextmanager
+    def capture(graph, stream):
+        used.append(stream)
         yield
         if fails:
             raise fails
 
     monkeypatch.setattr(torch.cuda, "CUDAGraph", FakeGraph)
+    monkeypatch.setattr(torch.cuda, "Stream", FakeStream)
+    monkeypatch.setattr(torch.cuda, "current_stream", lambda: main_stream)
+    monkeypatch.setattr(torch.cuda, "stream", on)
     monkeypatch.setattr(torch.cuda, "graph", capture)
     monkeypatch.setattr(torch.cuda, "synchronize", lambda: None)
-    monkeypatch.setattr(StepGraph, "_warm_up", lambda self, batch: self._compute(batch))
+    return used
 
 
 def test_a_step_is_launched_three_times_then_captured_and_replayed(monkeypatch):
@@ -98,6 +113,17 @@ def test_a_step_is_launched_three_times_then_captured_and_replayed(monkeypatch):
     assert [float(x) for x in results[:3]] == [0, 2, 4]
     # The replay does nothing here: the result is that of the capture, in a copy of its own.
     assert [float(x) for x in results[3:]] == [6, 6, 6] and results[4] is not results[5]
+
+
+def test_graphs_that_may_run_concurrently_are_made_on_streams_of_their_own(monkeypatch):
+    used = fake_capture(monkeypatch, None)
+    for _ in range(2):
+        step = StepGraph(lambda batch: batch, [])
+        for _ in range(WARM_UP + 2):
+            step(torch.zeros(1))
+    first, second = used[: WARM_UP + 1], used[WARM_UP + 1 :]
+    assert len(set(first)) == len(set(second)) == 1 and len(first) == len(second)
+    assert first[0] is not second[0]
 
 
 def test_a_step_that_cannot_be_captured_says_how_to_go_on(monkeypatch):
