@@ -140,10 +140,10 @@ class LearnerConfig:
 
     def works_in(self, epoch: int) -> bool:
         """Whether the learner takes steps in an epoch (from 0)."""
-        if epoch < self.first_epoch or (self.last_epoch is not None and epoch > self.last_epoch):
-            return False
+        last = epoch if self.last_epoch is None else self.last_epoch
         rests = self.rest_from is not None and epoch >= self.rest_from
-        return not rests or (epoch - (self.rest_from or 0)) % self.rest_every == 0
+        due = not rests or (epoch - (self.rest_from or 0)) % self.rest_every == 0
+        return due and self.steps_per_epoch > 0 and self.first_epoch <= epoch <= last
 
 
 @dataclass(frozen=True, kw_only=True)

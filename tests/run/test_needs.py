@@ -107,13 +107,12 @@ def test_what_overlaps_is_counted_once(monkeypatch):
 
 
 @pytest.mark.parametrize("overlap", [True, False])
-def test_the_epochs_that_overlap_are_those_of_the_learners(overlap, tmp_path):
+def test_the_epochs_that_overlap_are_those_that_were_counted(overlap, tmp_path):
     config = resting(overlap=overlap)
     agent = Agent(config, 3, torch.device("cpu"))
     batches = RandomBatches(agent, torch.Generator().manual_seed(0))
     learners = make_learners(agent, batches, Streams(0, agent.device), Guard(tmp_path, every=1))
-    found = [needs.overlaps(config, epoch) for epoch in range(6)]
-    assert found == [learners.overlaps(epoch) for epoch in range(6)]
+    found = [learners.overlaps(epoch) for epoch in range(6)]
     assert found == [overlap and epoch in (3, 4) for epoch in range(6)]
 
 

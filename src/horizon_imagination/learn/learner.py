@@ -106,7 +106,7 @@ class Learner:
 
     def active(self, epoch: int) -> bool:
         """Whether this learner takes steps in an epoch."""
-        return self.config.works_in(epoch) and self.steps_per_epoch > 0
+        return self.config.works_in(epoch)
 
     def begin(self, done: int) -> None:
         """A stage begins, or goes on after so many steps."""

@@ -17,7 +17,7 @@ from horizon_imagination.learn.dreamed_reward import SEGMENTS, dreamed_reward
 from horizon_imagination.learn.guard import Guard
 from horizon_imagination.learn.learner import Learner
 from horizon_imagination.learn.ranks import Ranks
-from horizon_imagination.learn.together import Together
+from horizon_imagination.learn.together import Together, overlaps
 from horizon_imagination.learn.tokenizer import tokenizer_loss
 from horizon_imagination.learn.world_model import Experience, world_model_loss
 from horizon_imagination.models.perceptual import PerceptualLoss
@@ -49,12 +49,12 @@ class Learners(NamedTuple):
         return [x for x in self.in_order() if x.active(epoch)]
 
     def overlaps(self, epoch: int) -> bool:
-        """Whether world model and controller learn concurrently in an epoch: not in the first one,
-        which has no steps of an earlier one to learn from."""
-        if epoch == 0 or self.together is None:
+        """Whether world model and controller learn concurrently in an epoch."""
+        if self.together is None:
             return False
-        rests = self.tokenizer is None or not self.tokenizer.active(epoch)
-        return rests and self.together.active(epoch)
+        tokenizer = self.tokenizer.config if self.tokenizer else None
+        both = self.together.world_model.config, self.together.controller.config
+        return overlaps(epoch, tokenizer, *both)
 
 
 def make_learners(

@@ -10,6 +10,7 @@ from contextlib import AbstractContextManager, nullcontext
 import torch
 from torch import Tensor
 
+from horizon_imagination.config import LearnerConfig
 from horizon_imagination.learn.copies import Copies
 from horizon_imagination.learn.learner import Learner, Metrics
 
@@ -32,10 +33,6 @@ class Together:
     def steps(self) -> int:
         """Steps of the controller so far."""
         return self.controller.steps
-
-    def active(self, epoch: int) -> bool:
-        """Whether both work in an epoch."""
-        return self.world_model.active(epoch) and self.controller.active(epoch)
 
     def begin(self, done: int) -> None:
         """A stage begins, or goes on after so many steps with the copies that it began with."""
@@ -78,6 +75,18 @@ class Together:
         """What is launched from here on waits for the world model's steps."""
         if self._learning is not None:
             torch.cuda.current_stream().wait_stream(self._learning)
+
+
+def overlaps(
+    epoch: int,
+    tokenizer: LearnerConfig | None,
+    world_model: LearnerConfig,
+    controller: LearnerConfig,
+) -> bool:
+    """Whether world model and controller learn concurrently in an epoch: both work and no tokenizer
+    does; not in the first epoch, which has no steps of an earlier one to learn from."""
+    rests = tokenizer is None or not tokenizer.works_in(epoch)
+    return epoch > 0 and rests and world_model.works_in(epoch) and controller.works_in(epoch)
 
 
 def _on(stream: torch.cuda.Stream | None) -> AbstractContextManager:

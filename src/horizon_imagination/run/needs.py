@@ -15,7 +15,7 @@ from horizon_imagination.errors import UsageError
 from horizon_imagination.files import write_json
 from horizon_imagination.learn.guard import NotFiniteError
 from horizon_imagination.learn.rehearsal import rehearse, rehearsed_by_count
-from horizon_imagination.learn.together import Together
+from horizon_imagination.learn.together import Together, overlaps
 from horizon_imagination.run.callbacks import Callback, RunStart
 from horizon_imagination.schema import read_json
 from horizon_imagination.timing import ThreadTrial
@@ -175,7 +175,8 @@ def estimate(counted: Costs, actions: ActionSpace | int, device: torch.device) -
             each = rehearse(config, actions, device)
     each = each or rehearsed_by_count(counted, device)
     cfg, stages, epoch = config.training, {}, {}
-    beside = [x for x in range(cfg.epochs) if each.together is not None and overlaps(config, x)]
+    learners = config.tokenizer.learner, config.world_model.learner, config.controller.learner
+    beside = [x for x in range(cfg.epochs) if each.together is not None and overlaps(x, *learners)]
     for name, seconds in each.steps.items():
         own = getattr(config, name).learner
         works = sum(map(own.works_in, range(cfg.epochs))) - (name != "tokenizer") * len(beside)
@@ -187,17 +188,6 @@ def estimate(counted: Costs, actions: ActionSpace | int, device: torch.device) -
     stages["encoding"] = frames_encoded(config) * each.encode
     stages["acting"] = frames_acted(config, len(beside)) * each.act
     return Estimate(stages, each.slowdown, each.trial, epoch)
-
-
-def overlaps(config: Config, epoch: int) -> bool:
-    """Whether world model and controller learn concurrently in an epoch, as `Learners` decides."""
-    if not config.training.overlap or epoch == 0:
-        return False
-    tokenizer, *others = (
-        x.learner.works_in(epoch) and x.learner.steps_per_epoch > 0
-        for x in (config.tokenizer, config.world_model, config.controller)
-    )
-    return not tokenizer and all(others)
 
 
 def frames_acted(config: Config, beside: int = 0) -> int:
@@ -212,7 +202,7 @@ def frames_encoded(config: Config) -> int:
     cfg, own, total, known = config.training, config.tokenizer.learner, 0, 0
     for epoch in range(config.world_model.learner.first_epoch, cfg.epochs):
         rows = cfg.initial_steps + (epoch + 1) * cfg.collect_steps
-        if own.steps_per_epoch and own.works_in(epoch):
+        if own.works_in(epoch):
             known = 0
         total, known = total + rows - known, rows
     return total
