@@ -20,7 +20,7 @@ from horizon_imagination.actions import ActionSpace, Box, Discrete, MultiDiscret
 from horizon_imagination.config import Config, EnvConfig
 from horizon_imagination.device import autocast
 from horizon_imagination.envs import make_env
-from horizon_imagination.envs.crew import Crew
+from horizon_imagination.envs.crew import Crew, Outcome
 from horizon_imagination.envs.known import atari_game
 from horizon_imagination.envs.make import in_own_process
 from horizon_imagination.envs.spaces import action_space, random_action, to_world
@@ -136,20 +136,23 @@ def evaluate(
     waiting = iter(range(protocol.episodes))
     results: dict[int, EpisodeResult] = {}
     playing = [_Episode(protocol, number) for number in islice(waiting, protocol.envs)]
-    with contextlib.closing(_make_stage(protocol, workers)) as stage:
-        stage.begin(playing)
-        players = _Players(agent, stage.action_space)
+    with contextlib.closing(_environments(protocol, workers)) as envs:
+        _begin(envs, playing)
+        players = _Players(agent, envs.action_space)
         while playing:
             for episode in playing:
                 episode.film(films)
             choose = partial(_Episode.choose, space=players.space, greedy=protocol.greedy)
-            stage.step(playing, list(map(choose, playing, players.policies(playing))))
+            actions = list(map(choose, playing, players.policies(playing)))
+            outcomes = envs.step([episode.number for episode in playing], actions)
+            for episode, outcome in zip(playing, outcomes, strict=True):
+                episode.take(*outcome)
             ended = [place for place, episode in enumerate(playing) if episode.ended]
             on_steps(len(ended), len(playing))
             begun = []
             for place in reversed(ended):
                 done = playing.pop(place)
-                stage.end(done)
+                envs.end(done.number)
                 results[done.number] = done.result()
                 done.film(films)
                 number = next(waiting, None)
@@ -159,8 +162,14 @@ def evaluate(
                 begun.append(_Episode(protocol, number))
                 playing.insert(place, begun[-1])
                 players.forget(place)
-            stage.begin(begun)
+            _begin(envs, begun)
     return [results[number] for number in range(protocol.episodes)]
+
+
+def _begin(envs: "_Here | Crew", episodes: list["_Episode"]) -> None:
+    frames = envs.begin([e.number for e in episodes], [e.seed for e in episodes])
+    for episode, frame in zip(episodes, frames, strict=True):
+        episode.frame = frame
 
 
 def default_workers(protocol: Protocol, cores: int) -> int:
@@ -169,15 +178,15 @@ def default_workers(protocol: Protocol, cores: int) -> int:
     return 1 if alone or not atari_game(protocol.env.id) else min(cores, protocol.envs)
 
 
-def _make_stage(protocol: Protocol, workers: int) -> "_Stage | _CrewStage":
+def _environments(protocol: Protocol, workers: int) -> "_Here | Crew":
     if workers > 1 and not in_own_process(protocol.env):
-        return _CrewStage(Crew(protocol.env, min(workers, protocol.envs, protocol.episodes)))
-    return _Stage(protocol.env)
+        return Crew(protocol.env, min(workers, protocol.envs, protocol.episodes))
+    return _Here(protocol.env)
 
 
-class _Stage:
-    """The environments of episodes in this process, or in processes of their own as the config
-    asks; the latter work concurrently."""
+class _Here:
+    """What `Crew` is, in this process, or in processes of their own as the config asks; the latter
+    work concurrently."""
 
     def __init__(self, cfg: EnvConfig) -> None:
         self.cfg = cfg
@@ -190,17 +199,17 @@ class _Stage:
         """That of the environments, once one has begun."""
         return action_space(next(iter(self._envs.values())))
 
-    def begin(self, episodes: list["_Episode"]) -> None:
-        """Make an environment for each, which sees its first frame."""
-        list(self._each(self._begin, episodes))
+    def begin(self, numbers: Sequence[int], seeds: Sequence[int]) -> list[np.ndarray]:
+        """Make environments and reset each with its seed; their first frames."""
+        return list(self._each(self._begin, numbers, seeds))
 
-    def step(self, episodes: list["_Episode"], actions: list[Any]) -> None:
+    def step(self, numbers: Sequence[int], actions: Sequence[Any]) -> list[Outcome]:
         """Take an action in each."""
-        list(self._each(lambda e, a: e.take(*self._envs[e.number].step(a)), episodes, actions))
+        return list(self._each(lambda n, action: self._envs[n].step(action), numbers, actions))
 
-    def end(self, episode: "_Episode") -> None:
-        """Close the environment of an episode."""
-        self._envs.pop(episode.number).close()
+    def end(self, number: int) -> None:
+        """Close one."""
+        self._envs.pop(number).close()
 
     def close(self) -> None:
         """Close all that are open."""
@@ -209,41 +218,9 @@ class _Stage:
         if self._pool is not None:
             self._pool.shutdown()
 
-    def _begin(self, episode: "_Episode") -> None:
-        env = self._envs[episode.number] = make_env(self.cfg, episode.seed)
-        episode.frame = env.reset(seed=episode.seed)[0]
-
-
-class _CrewStage:
-    """The same in a few worker processes."""
-
-    def __init__(self, crew: Crew) -> None:
-        self.crew = crew
-
-    @property
-    def action_space(self) -> ActionSpace:
-        """That of the environments, once one has begun."""
-        return self.crew.action_space
-
-    def begin(self, episodes: list["_Episode"]) -> None:
-        """Make an environment for each, which sees its first frame."""
-        frames = self.crew.begin([e.number for e in episodes], [e.seed for e in episodes])
-        for episode, frame in zip(episodes, frames, strict=True):
-            episode.frame = frame
-
-    def step(self, episodes: list["_Episode"], actions: list[Any]) -> None:
-        """Take an action in each."""
-        found = self.crew.step([e.number for e in episodes], actions)
-        for episode, outcome in zip(episodes, found, strict=True):
-            episode.take(*outcome)
-
-    def end(self, episode: "_Episode") -> None:
-        """Close the environment of an episode."""
-        self.crew.end(episode.number)
-
-    def close(self) -> None:
-        """End all processes."""
-        self.crew.close()
+    def _begin(self, number: int, seed: int) -> np.ndarray:
+        env = self._envs[number] = make_env(self.cfg, seed)
+        return env.reset(seed=seed)[0]
 
 
 class _Episode:

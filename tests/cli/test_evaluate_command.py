@@ -19,7 +19,7 @@ from horizon_imagination.data import Store, validate
 from horizon_imagination.evaluate import (
     EpisodeResult,
     Protocol,
-    _Stage,
+    _Here,
     default_workers,
     evaluate,
     sampled_action,
@@ -202,13 +202,14 @@ def test_worlds_in_processes_of_their_own_are_stepped_together_with_the_same_res
     inline, apart = (EnvConfig(id="catch", size=32, isolation=x) for x in ("inline", "process"))
     barrier = Barrier(3)  # nobody passes it before three episodes have begun
 
-    class Slow(_Stage):
-        def _begin(self, episode):
-            super()._begin(episode)
-            if episode.number < 3:
+    class Slow(_Here):
+        def _begin(self, number, seed):
+            frame = super()._begin(number, seed)
+            if number < 3:
                 barrier.wait(60)
+            return frame
 
-    with patch("horizon_imagination.evaluate._Stage", Slow):
+    with patch("horizon_imagination.evaluate._Here", Slow):
         together = evaluate(None, Protocol(apart, 4, 1, False, envs=3))
     assert together == evaluate(None, Protocol(inline, 4, 1, False, envs=3))
 
@@ -249,6 +250,8 @@ def test_the_command_takes_workers(run, command):
     assert json.loads(one) == json.loads(two)
     status, _, err = command(f"evaluate {run} --workers -1")
     assert status == 2 and "expected at least 0" in err
+    status, _, err = command(f"evaluate {run} --workers 2 --env.isolation process")
+    assert status == 2 and "--workers 2 and --env.isolation process" in err
 
 
 def test_every_episode_has_dice_of_its_own(steps, monkeypatch):

@@ -109,6 +109,10 @@ def _check(args: Arguments) -> None:
         raise UsageError("--random and --greedy exclude each other: name one")
     if args.workers < 0:
         raise UsageError(f"--workers is {args.workers}: expected at least 0")
+    if args.workers > 1 and args.env.isolation == "process":
+        raise UsageError(
+            f"--workers {args.workers} and --env.isolation process: both start processes, name one"
+        )
     if not 1 <= args.video_episodes <= max(args.episodes, 1):
         raise UsageError(f"--video-episodes is {args.video_episodes}: expected 1 to --episodes")
 

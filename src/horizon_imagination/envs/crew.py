@@ -12,7 +12,7 @@ import signal
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Any, SupportsFloat
 
 import gymnasium
 
@@ -26,7 +26,7 @@ from horizon_imagination.envs.supervised import Frame, how_it_died, start_proces
 from horizon_imagination.envs.trust import check_trusted
 from horizon_imagination.errors import EnvFailure
 
-Outcome = tuple[Frame, float, bool, bool, dict[str, Any]]
+Outcome = tuple[Frame, SupportsFloat, bool, bool, dict[str, Any]]
 Question = tuple[str, int, Any]
 """begin, step or close; the number of the environment; its seed, or the action."""
 
