@@ -254,10 +254,8 @@ class ImaginationConfig:
         if self.horizon < 1 or self.budget < 1:
             raise ValueError("imagination.horizon and imagination.budget must be at least 1")
         if not 1 <= self.decay_horizon <= self.horizon:
-            raise ValueError(
-                f"imagination.decay_horizon must lie in [1, {self.horizon}] (the horizon), "
-                f"got {self.decay_horizon}"
-            )
+            bounds = f"[1, {self.horizon}] (the horizon), got {self.decay_horizon}"
+            raise ValueError(f"imagination.decay_horizon must lie in {bounds}")
         if self.context < 1:
             raise ValueError("imagination.context must be at least 1: a dream starts from a frame")
         if self.sampler == "naive" and self.engine == "window":
@@ -286,6 +284,8 @@ class ControllerConfig:
     """Centre what the encoder projects, so that the LSTMs do not saturate in its mean."""
     clean_level: bool = True
     """Train the actor on the clean row too, as in the published runs."""
+    noisy_levels: Literal["reinforce", "predict"] = "reinforce"
+    """What the actor learns at noisy frames: what pays, or to predict its action at clean ones."""
     return_scale_decay: float = 0.005
     scale_by_deviation: bool = False
     """Scale advantages at least by the deviation of a batch's returns, for rare large rewards."""

@@ -2,10 +2,21 @@
 
 import pytest
 import torch
-from told_world import ACTIONS, CONTEXT, make_loss, make_start
+from told_world import (
+    ACTIONS,
+    CONTEXT,
+    ToldDenoiser,
+    ToldReward,
+    make_loss,
+    make_start,
+    place,
+)
 
 from horizon_imagination.imagination import Imagined
+from horizon_imagination.learn import controller
 from horizon_imagination.learn.learner import sum_terms
+from horizon_imagination.learn.replayed_reward import replayed_reward
+from horizon_imagination.returns import symlog
 
 H, BATCH = 5, 12
 ENDS = [99, 3, 99, 1, 5, 99, 2, 99, 4, 99, 99, 99]
@@ -121,3 +132,70 @@ def test_without_reward_the_entropy_term_alone_raises_entropy():
         sum_terms({"entropy": term}).backward()
         optimizer.step()
     assert entropy() > before
+
+
+class BlendDenoiser(ToldDenoiser):
+    """Moves channel 2 by the action of every step: a frame that two actions move lies between."""
+
+    def window(self, z, tau, prev_actions, *, cache, start, real=None):
+        v = super().window(z, tau, prev_actions, cache=cache, start=start, real=real)
+        v[:, :, 2] = (prev_actions == 1).float()[..., None, None]
+        return v
+
+
+class BlendReward(ToldReward):
+    """Pays where channel 2 has moved half of the way, which no single action can do."""
+
+    def forward(self, z, tau=None, state=None, mask=None):
+        out, states = super().forward(z, tau, state, mask)
+        moved = z[:, :, 2, 0, 0]
+        out[..., 0] = symlog(4.0 * ((moved > 0.2) & (moved < 0.8)) * (place(z) > 0))
+        return out, states
+
+
+def in_a_world_that_pays_for_blends(noisy_levels):
+    loss = make_loss(
+        4, 32, told=False, budget=4, decay_horizon=3.0, engine="window",
+        controller={"entropy_weight": 0.01, "noisy_levels": noisy_levels},
+    )  # fmt: skip
+    loss.world.denoiser.__class__, loss.world.reward.__class__ = BlendDenoiser, BlendReward
+    return loss
+
+
+@pytest.fixture
+def still_noise(monkeypatch):
+    """Channel 2 starts at zero, so that where a frame starts does not decide what it pays."""
+    drawn = controller.sample_draws
+
+    def sample(*args):
+        draws = drawn(*args)
+        draws.noise[:, :, 2] = 0
+        return draws
+
+    monkeypatch.setattr(controller, "sample_draws", sample)
+
+
+def trained_in(loss, updates=40):
+    parameters = [*loss.actor.parameters(), *loss.critic.parameters()]
+    optimizer = torch.optim.Adam(parameters, lr=1e-2)
+    for _ in range(updates):
+        losses = loss(make_start(32))
+        optimizer.zero_grad()
+        sum_terms(losses.terms).backward()
+        optimizer.step()
+    return losses.metrics
+
+
+def test_changing_an_action_on_the_way_pays_a_policy_that_learns_at_noisy_frames_from_rewards(
+    still_noise,
+):
+    loss = in_a_world_that_pays_for_blends("reinforce")
+    metrics = trained_in(loss)
+    assert metrics["imagined_return"] > 6 and metrics["action_changes"] > 0.4, "16 is the most"
+    rewards = replayed_reward(loss, make_start(32), torch.Generator().manual_seed(2))
+    assert rewards["dreamed_reward"] > 6 and rewards["replayed_reward"] == 0
+
+
+def test_a_policy_that_predicts_its_action_at_noisy_frames_is_not_paid_for_changing_it(still_noise):
+    metrics = trained_in(in_a_world_that_pays_for_blends("predict"))
+    assert metrics["imagined_return"] < 2 and metrics["action_changes"] < 0.1

@@ -9,7 +9,7 @@ import torch
 from horizon_imagination.agent import Agent
 from horizon_imagination.learn.controller import Outcome
 from horizon_imagination.studies import dreams
-from horizon_imagination.studies.dreams import Futures, describe, ratio_interval, summary
+from horizon_imagination.studies.dreams import Followed, Futures, describe, ratio_interval, summary
 
 
 @pytest.fixture(scope="module")
@@ -31,7 +31,7 @@ def played(trained, tmp_path_factory):
 
 def test_every_context_has_a_future_in_both_worlds(played):
     futures, said = played
-    for paid in (futures.imagined, futures.read, futures.real):
+    for paid in (futures.imagined, futures.replayed, futures.read, futures.real):
         assert paid.shape == (10, 6) and np.isfinite(paid).all()
     # catch pays plus or minus one at the last frame of an episode, and nothing else
     assert set(np.unique(futures.real)) <= {-1.0, 0.0, 1.0}
@@ -45,8 +45,9 @@ def test_nothing_is_paid_after_an_end():
     ends = torch.tensor([[False, True, False]])
     dream = Outcome(torch.tensor([[1.0, 2.0, 4.0]]), ends, valid)
     real = Outcome(torch.tensor([[8.0, 1.0, 3.0]]), ends, torch.tensor([[True, False, False]]))
-    found = dreams._joined([(dream, torch.tensor([[5.0, 6.0, 7.0]]), real)], 1)
-    assert found.imagined.tolist() == [[1, 2, 0]]
+    again = dream._replace(reward=torch.tensor([[9.0, 8.0, 7.0]]))
+    found = dreams._joined([Followed(dream, again, torch.tensor([[5.0, 6.0, 7.0]]), real)], 1)
+    assert found.imagined.tolist() == [[1, 2, 0]] and found.replayed.tolist() == [[9, 8, 0]]
     assert found.read.tolist() == [[5, 0, 0]] and found.real.tolist() == [[8, 0, 0]]
     assert found.ended == (1.0, 1.0)
 
@@ -65,17 +66,18 @@ def test_a_dream_that_pays_too_little_late_shows_it_there():
     real = np.ones((50, 8))
     imagined = real.copy()
     imagined[:, 6:] = 0.25
-    found = summary(Futures(imagined, real, real, (0.0, 0.0)))
+    found = summary(Futures(imagined, 0.5 * real, real, real, (0.0, 0.0)))
     assert [part[0] for part in found["imagined_over_real_by_part"]] == [1, 1, 1, 0.25]
     assert found["parts"] == [[1, 2], [3, 4], [5, 6], [7, 8]]
     assert found["imagined_over_real"][0] == pytest.approx((6 + 0.5) / 8)
     said = "\n".join(describe(found))
     assert "imagined / real 0.81" in said and "7 to 8: 0.25" in said and "read / real 1.00" in said
+    assert "replayed / real 0.50" in said
 
 
 def test_a_world_that_paid_nothing_says_so():
     zero = np.zeros((3, 4))
-    assert "paid nothing" in describe(summary(Futures(zero, zero, zero, (0.0, 0.0))))[-1]
+    assert "paid nothing" in describe(summary(Futures(zero, zero, zero, zero, (0.0, 0.0))))[-1]
 
 
 def test_the_command_writes_figures_and_picture(command, trained, tmp_path):

@@ -31,7 +31,7 @@ class Batches(Protocol):
         """Segments of experience, for the world model; `stream` names the random stream."""
         ...
 
-    def contexts(self, count: int) -> Start:
+    def contexts(self, count: int, stream: str = "replay") -> Start:
         """Real contexts that imagination starts from, for the controller."""
         ...
 
@@ -59,10 +59,10 @@ class ReplayBatches:
         }
         return Experience(z=self.latents.gather(*rows), **move)
 
-    def contexts(self, count: int) -> Start:
+    def contexts(self, count: int, stream: str = "replay") -> Start:
         """Contexts that are long enough before the end of their episode."""
         length = self.agent.config.controller.context
-        return self.contexts_at(self.replay.context_rows(count, length, self.streams["replay"]))
+        return self.contexts_at(self.replay.context_rows(count, length, self.streams[stream]))
 
     def contexts_at(self, rows: Rows) -> Start:
         """The contexts at these rows of the replay."""
@@ -97,7 +97,7 @@ class RandomBatches:
         ends = torch.zeros_like(reward, dtype=torch.bool)
         return Experience(z, actions, actions.roll(1, 1), reward, ends, ~ends)
 
-    def contexts(self, count: int) -> Start:
+    def contexts(self, count: int, stream: str = "replay") -> Start:
         """Full contexts."""
         z, actions = self._sequence(count, self.agent.config.controller.context)
         return Start(z, actions, torch.ones(z.shape[:2], dtype=torch.bool, device=z.device))

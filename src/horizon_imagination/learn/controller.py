@@ -12,7 +12,7 @@ from torch import Tensor
 from horizon_imagination.config import ControllerConfig, ImaginationConfig
 from horizon_imagination.engine.device_copies import device_copy, device_index
 from horizon_imagination.engine.draws import Draws, sample_draws
-from horizon_imagination.engine.dream import Start, dream
+from horizon_imagination.engine.dream import Start, dream, imagine_recorded
 from horizon_imagination.engine.policy_windows import EntryPlan, entry_logits, entry_plan
 from horizon_imagination.imagination import Imagined, change_count, late_change_rate
 from horizon_imagination.learn.learner import Losses, Term
@@ -135,6 +135,20 @@ class ControllerLoss:
             draws=self.sample_draws(start),
         )
 
+    def replay(self, start: Start, imagined: Imagined) -> Imagined:
+        """The same noise again, with the last actions given from the start."""
+        cfg = self.imagination
+        context, real = start.world_model_context(cfg.context)
+        return imagine_recorded(
+            self.world,
+            context,
+            imagined.actions[-1],
+            imagined.z[0],
+            self.schedule,
+            real=real,
+            window=cfg.engine == "window",
+        )
+
     @torch.no_grad()
     def judge(self, start: Start, imagined: Imagined) -> Outcome:
         """Rewards, and ends sampled from their probability, of every imagined step."""
@@ -174,22 +188,35 @@ class ControllerLoss:
         advantage: Scalars,
         valid: Flags,
     ) -> tuple[dict[str, Term], dict[str, Tensor]]:
-        """-A log pi(a) - eta H over the entries of all noise levels, each with its own action."""
+        """-A log pi(a) - eta H over the entries of all noise levels, each with its own action.
+
+        With `noisy_levels` predict that holds for clean frames alone, and entries of noisy frames
+        learn -log pi(a) of the action that is taken once the frame is clean.
+        """
         plan = self.plan
         logits = entry_logits(
             self.actor, plan, self.schedule, features, start.mask, imagined
         ).float()
-        rows, columns = (device_index(x, logits.device) for x in (plan.rows, plan.columns))
+        clean, noisy = slice(plan.num_clean), slice(plan.num_clean, None)
+        predicts = self.config.noisy_levels == "predict" and bool(plan.rows[noisy])
+        last = (len(self.schedule) - 1,) * len(plan.rows[noisy])
+        rows = device_index((*plan.rows[clean], *last) if predicts else plan.rows, logits.device)
+        columns = device_index(plan.columns, logits.device)
         scores = self.actor.action_space.scores(logits, imagined.actions[rows, :, columns])
         counted = rearrange(valid[:, columns], "b entry -> entry b")
         gain = rearrange(advantage[:, columns], "b entry -> entry b") * scores.log_prob
-        count = counted.sum()
+        paid = clean if predicts else slice(None)
+        count = counted[paid].sum()
         terms = {
-            "actor": Term(-(gain * counted).sum(), count),
-            "entropy": Term((scores.entropy * counted).sum(), count, -self.config.entropy_weight),
+            "actor": Term(-(gain * counted)[paid].sum(), count),
+            "entropy": Term(
+                (scores.entropy * counted)[paid].sum(), count, -self.config.entropy_weight
+            ),
         }
+        if predicts:
+            missed = -(scores.log_prob * counted)[noisy].sum()
+            terms["prediction"] = Term(missed, counted[noisy].sum())
         metrics = {n: self.ranks.mean(term.total, term.count) for n, term in terms.items()}
-        clean = slice(plan.num_clean)
         seen = scores.policy[clean].detach(), scores.entropy[clean].detach(), counted[clean]
         metrics["state_action_information"] = self.state_action_information(*seen)
         return terms, metrics

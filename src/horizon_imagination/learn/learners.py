@@ -17,12 +17,13 @@ from horizon_imagination.learn.dreamed_reward import SEGMENTS, dreamed_reward
 from horizon_imagination.learn.guard import Guard
 from horizon_imagination.learn.learner import Learner
 from horizon_imagination.learn.ranks import Ranks
+from horizon_imagination.learn.replayed_reward import replayed_reward
 from horizon_imagination.learn.together import Together, overlaps
 from horizon_imagination.learn.tokenizer import tokenizer_loss
 from horizon_imagination.learn.world_model import Experience, world_model_loss
 from horizon_imagination.models.perceptual import PerceptualLoss
 from horizon_imagination.pretrained import load_weights
-from horizon_imagination.streams import Streams
+from horizon_imagination.streams import Streams, derive_seed
 
 
 class Learners(NamedTuple):
@@ -97,6 +98,7 @@ def make_learners(
         graphed=agent.captured,
         generators=[streams["imagination"]],
         before_stage=copies.refresh if copies else lambda: None,
+        examine=lambda: _replayed(agent, batches, controller_loss, controller.steps),
     )
     together = None
     if copies and world_model is not None:
@@ -202,3 +204,16 @@ def _examined(agent: Agent, batches: Batches, streams: Streams) -> dict[str, Ten
             segments = Experience(*(part[:, :imagined] for part in sample(SEGMENTS)))
             found |= dreamed_reward(agent.world_model, segments, agent.schedule, rng)
     return found
+
+
+def _replayed(
+    agent: Agent, batches: Batches, loss: ControllerLoss, steps: int
+) -> dict[str, Tensor]:
+    """Whether what dreams pay depends on actions that change on the way."""
+    rng = torch.Generator(agent.device).manual_seed(
+        derive_seed(agent.config.seed, f"replayed {steps}")
+    )
+    learner = agent.config.controller.learner
+    count = learner.batch_size // learner.micro_batches
+    with autocast(agent.config.runtime, agent.device):
+        return replayed_reward(loss, batches.contexts(count, "examine"), rng)

@@ -123,6 +123,26 @@ def dreams_that_pay_wrong(run: Run) -> Iterator[Finding]:
     )
 
 
+def paid_for_changing_actions(run: Run) -> Iterator[Finding]:
+    """Dreams that pay only while actions change in frames that are not clean yet."""
+    dreamed, replayed = (
+        lately(run, f"controller/{name}") for name in ("dreamed_reward", "replayed_reward")
+    )
+    enough = len(_values(run, "controller/replayed_reward")) >= PATIENCE
+    if dreamed is None or replayed is None or not enough:
+        return
+    if max(abs(dreamed), abs(replayed)) < 1e-3 or dreamed - replayed <= UNPAID * abs(dreamed):
+        return
+    yield Finding(
+        "paid for changing actions",
+        f"dreams pay {number(dreamed, 3)}; their last actions, given from the start, "
+        f"{number(replayed, 3)}",
+        "the policy changes actions while frames are denoised and imagines rewards that no action "
+        "earns",
+        "--controller.noisy-levels predict in a new run, or --imagination.decay-horizon 1",
+    )
+
+
 def memorised_rewards(run: Run) -> Iterator[Finding]:
     """A reward model that is right on what it has learned and wrong on new steps."""
     names = ("fresh/read_reward", "fresh/real_reward", "world_model/read_reward")
@@ -287,6 +307,7 @@ RULES: tuple[Callable[[Run], Iterator[Finding]], ...] = (
     blind_policy,
     deaf_world_model,
     dreams_that_pay_wrong,
+    paid_for_changing_actions,
     memorised_rewards,
     value_explosion,
     bursting_gradients,

@@ -2,7 +2,9 @@
 
 The agent of a run plays fresh episodes. From frames of these, the world model imagines how its
 policy goes on, and the environment, put back into the same state, plays it. The reward model also
-reads the environment's frames: if it is right there, imagined frames are at fault, else it is.
+reads the environment's frames: if it is right there, imagined frames are at fault, else it is. The
+dream is also repeated with its last actions given from the start: what is missing then was paid for
+changing actions while frames were denoised (`learn/replayed_reward.py`).
 """
 
 import json
@@ -10,7 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -46,6 +48,8 @@ class Futures:
 
     imagined: Rewards
     """By the reward model on imagined frames."""
+    replayed: Rewards
+    """The same, from the same noise, with the last actions given from the start."""
     read: Rewards
     """By the reward model on the environment's frames."""
     real: Rewards
@@ -89,7 +93,7 @@ def play_and_imagine(
         while len(found) * batch < contexts:
             rows = replay.context_rows(batch, cfg.controller.context, streams["replay"])
             played.rows = rows.rows.amax(1).tolist()
-            found.append(_both(agent, dream, played, batches.contexts_at(rows)))
+            found.append(_followed(agent, dream, played, batches.contexts_at(rows)))
             progress("imagining", min(len(found) * batch, contexts), contexts)
         return _joined(found, contexts)
     finally:
@@ -98,30 +102,43 @@ def play_and_imagine(
             each.close()
 
 
-Pair = tuple[Outcome, Tensor, Outcome]
+class Followed(NamedTuple):
+    """What came after the contexts of a batch."""
+
+    dream: Outcome
+    replayed: Outcome
+    read: Tensor
+    """Rewards read off the environment's frames."""
+    real: Outcome
 
 
 @torch.no_grad()
-def _both(agent: Agent, dream: ControllerLoss, played: PlayedLoss, start: Start) -> Pair:
-    """The dream's outcome, what is read off the environment's frames, its own outcome."""
+def _followed(agent: Agent, dream: ControllerLoss, played: PlayedLoss, start: Start) -> Followed:
     with autocast(agent.config.runtime, agent.device):
-        imagined = dream.judge(start, dream.imagine(start))
-        frames = played.imagine(start)
-        read = ControllerLoss.judge(played, start, frames).reward
-        return imagined, read, played.judge(start, frames)
+        imagined, frames = dream.imagine(start), played.imagine(start)
+        return Followed(
+            dream=dream.judge(start, imagined),
+            replayed=dream.judge(start, dream.replay(start, imagined)),
+            read=ControllerLoss.judge(played, start, frames).reward,
+            real=played.judge(start, frames),
+        )
 
 
-def _joined(found: list[Pair], contexts: int) -> Futures:
+def _joined(found: list[Followed], contexts: int) -> Futures:
     def rows(parts: Iterator[Tensor]) -> np.ndarray:
         return torch.cat([part.float().cpu() for part in parts]).numpy()[:contexts]
 
+    def paid(outcomes: Iterator[Outcome]) -> np.ndarray:
+        return rows(outcome.reward * outcome.valid for outcome in outcomes)
+
     return Futures(
-        imagined=rows(dream.reward * dream.valid for dream, _, _ in found),
-        read=rows(read * real.valid for _, read, real in found),
-        real=rows(real.reward * real.valid for _, _, real in found),
+        imagined=paid(x.dream for x in found),
+        replayed=paid(x.replayed for x in found),
+        read=rows(x.read * x.real.valid for x in found),
+        real=paid(x.real for x in found),
         ended=(
-            float(rows(dream.terminated.any(1) for dream, _, _ in found).mean()),
-            float(rows(real.terminated.any(1) for _, _, real in found).mean()),
+            float(rows(x.dream.terminated.any(1) for x in found).mean()),
+            float(rows(x.real.terminated.any(1) for x in found).mean()),
         ),
     )
 
@@ -149,7 +166,7 @@ def summary(futures: Futures) -> dict[str, Any]:
     found: dict[str, Any] = {"contexts": len(futures.real), "horizon": horizon}
     edges = np.linspace(0, horizon, min(PARTS, horizon) + 1).astype(int)
     pieces = list(zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True))
-    for name in ("imagined", "read"):
+    for name in ("imagined", "replayed", "read"):
         paid = getattr(futures, name)
         found[f"{name}_over_real"] = _plain(ratio_interval(paid.sum(1), futures.real.sum(1)))
         found[f"{name}_over_real_by_part"] = [
@@ -157,7 +174,7 @@ def summary(futures: Futures) -> dict[str, Any]:
             for a, b in pieces
         ]
     found["parts"] = [[a + 1, b] for a, b in pieces]
-    for name in ("imagined", "read", "real"):
+    for name in ("imagined", "replayed", "read", "real"):
         paid = getattr(futures, name)
         found[name], found[f"{name}_by_frame"] = float(paid.sum(1).mean()), paid.mean(0).tolist()
     found["ended"] = dict(zip(("imagined", "real"), futures.ended, strict=True))
@@ -172,7 +189,8 @@ def describe(found: dict[str, Any]) -> list[str]:
     """The findings in words."""
     lines = [
         f"reward of {found['horizon']} steps after {found['contexts']} fresh contexts: "
-        f"imagined {found['imagined']:.4g}, real {found['real']:.4g}, "
+        f"imagined {found['imagined']:.4g} (its last actions given from the start "
+        f"{found['replayed']:.4g}), real {found['real']:.4g}, "
         f"read off the real frames {found['read']:.4g}"
     ]
     if found["imagined_over_real"] is None:
@@ -180,13 +198,13 @@ def describe(found: dict[str, Any]) -> list[str]:
             *lines,
             "the environment paid nothing: more --steps may meet a reward",
         ]
-    for name, words in (("imagined", "imagined / real"), ("read", "read / real")):
+    for name in ("imagined", "replayed", "read"):
         ratio, low, high = found[f"{name}_over_real"]
         parts = ", ".join(
             f"{a} to {b}: {'-' if part is None else format(part[0], '.2f')}"
             for (a, b), part in zip(found["parts"], found[f"{name}_over_real_by_part"], strict=True)
         )
-        lines.append(f"{words} {ratio:.2f} [{low:.2f}, {high:.2f}]; by frames {parts}")
+        lines.append(f"{name} / real {ratio:.2f} [{low:.2f}, {high:.2f}]; by frames {parts}")
     ended = found["ended"]
     lines.append(f"futures that end: imagined {ended['imagined']:.0%}, real {ended['real']:.0%}")
     return lines
@@ -210,9 +228,16 @@ def draw(found: dict[str, Any], path: Path) -> None:
 
     figure = Figure(figsize=(5.6, 3.4), layout="constrained")
     axes = figure.subplots()
-    shown = {"real": "environment", "imagined": "dream", "read": "reward model on real frames"}
+    shown = {
+        "real": "environment",
+        "imagined": "dream",
+        "replayed": "dream, last actions given",
+        "read": "reward model on real frames",
+    }
     frames = range(1, found["horizon"] + 1)
-    for color, style, (name, label) in zip(PALETTE, ("-", "-", "--"), shown.items(), strict=False):
+    for color, style, (name, label) in zip(
+        PALETTE, ("-", "-", ":", "--"), shown.items(), strict=False
+    ):
         total = np.cumsum(found[f"{name}_by_frame"])
         axes.plot(frames, total, style, color=color, label=label)
     axes.set(xlabel="frame of the horizon", ylabel="mean reward up to it")
