@@ -76,6 +76,7 @@ def judge(task: Task, args: argparse.Namespace) -> dict:
         "return": evaluated["mean"],
         "return_interval": evaluated["mean_interval"],
         "imagined_over_real": dreams["imagined_over_real"],
+        "replayed_over_real": dreams["replayed_over_real"],
         "read_over_real": dreams["read_over_real"],
         "action_gap": run.latest("world_model/action_gap"),
     }
@@ -97,8 +98,8 @@ def table(rows: list[dict]) -> str:
 
     lines = [
         "| setting | world, seed | steps | s an epoch | run | training return "
-        "| fresh episodes, 95 % | imagined / real | read / real |",
-        "|---|---|---|---|---|---|---|---|---|",
+        "| fresh episodes, 95 % | imagined / real | replayed / real | read / real |",
+        "|---|---|---|---|---|---|---|---|---|---|",
     ]
     for row in rows:
         low, high = (number(x) for x in row["return_interval"])
@@ -106,7 +107,7 @@ def table(rows: list[dict]) -> str:
             f"| {row['setting']} | {row['world']}, {row['seed']} | {row['env_steps']:,} "
             f"| {row['epoch_s']} | {clock(row['seconds'])} | {number(row['training_return'])} "
             f"| {number(row['return'])} [{low}, {high}] | {ratio(row['imagined_over_real'])} "
-            f"| {ratio(row['read_over_real'])} |"
+            f"| {ratio(row['replayed_over_real'])} | {ratio(row['read_over_real'])} |"
         )
     return "\n".join(lines)
 

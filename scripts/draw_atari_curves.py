@@ -23,7 +23,10 @@ GAMES = {
     "crazy-climber": "ALE/CrazyClimber-v5",
     "kung-fu-master": "ALE/KungFuMaster-v5",
 }
-WHOLE = {"kung-fu-master-fast-whole": "ALE/KungFuMaster-v5"}
+WHOLE = {
+    "gopher-fast-whole": "ALE/Gopher-v5",
+    "kung-fu-master-fast-whole": "ALE/KungFuMaster-v5",
+}
 """Runs of `fast` of as many steps as the published ones."""
 SETTING, STEPS = "hi-4-16", 100_000
 
@@ -56,7 +59,7 @@ def curve_of(run: str, rows: list[dict[str, str]]) -> Curve | None:
 def whole_chart(env: str, fast: Curve) -> Chart:
     """A whole run of `fast` and the five published ones."""
     window = smoothing_window(len(fast.steps))
-    ours = mean_line([fast], "fast, seed 0, 20 minutes", PALETTE[2], window)
+    ours = mean_line([fast], "fast, seed 0", PALETTE[2], window)
     return Chart(env, [published(env, STEPS, window), ours])
 
 

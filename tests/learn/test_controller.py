@@ -179,38 +179,40 @@ def test_a_first_large_reward_does_not_count_a_hundredfold():
 
 
 def brute_force(actor, start, imagined, valid, advantage, config):
-    """Sums and counts of the actor's terms: every row evaluated from the start, then masked."""
+    """Actor term, entropy term and their count: every row evaluated from the start, then masked."""
     schedule = horizon_schedule(6, 4, 2.5)
     entries = policy_entries(schedule, clean_level=config.clean_level)
-    sums = {name: torch.zeros(()) for name in ("actor", "entropy", "prediction")}
-    counts = dict.fromkeys(sums, 0)
     ahead = torch.ones(8, 5, dtype=torch.bool)
-    for row in range(len(schedule)):
+
+    def log_probs_at(row):
         tau = torch.cat([torch.ones(5), schedule[row, :-1]]).expand(8, -1)
         seen = torch.cat([start.z, imagined.z[row, :, :-1]], dim=1)
         logits, _ = actor(seen, tau, None, torch.cat([start.mask, ahead], dim=1))
-        log_probs = logits[:, 4:].log_softmax(-1)
-        counted = valid & entries[row]
-        if config.noisy_levels == "predict":
+        return logits[:, 4:].log_softmax(-1)
+
+    def of(log_probs, row):
+        return log_probs.gather(-1, imagined.actions[row].clamp(min=0)[..., None])[..., 0]
+
+    gain, entropy, count = torch.zeros(()), torch.zeros(()), 0
+    clean = of(log_probs_at(-1), -1).detach()
+    for row in range(len(schedule)):
+        log_probs, counted = log_probs_at(row), valid & entries[row]
+        chosen, weight = of(log_probs, row), torch.ones(8, 6)
+        if config.noisy_actions == "last":
             noisy = torch.tensor([bool((schedule[row, :t] < 1).any()) for t in range(6)])
-            last = log_probs.gather(-1, imagined.actions[-1][..., None])[..., 0]
-            sums["prediction"] = sums["prediction"] - (last * (counted & noisy)).sum()
-            counts["prediction"] += int((counted & noisy).sum())
-            counted = counted & ~noisy
-        chosen = log_probs.gather(-1, imagined.actions[row].clamp(min=0)[..., None])[..., 0]
-        spread = -(log_probs.exp() * log_probs).sum(-1)
-        sums["actor"] = sums["actor"] - (chosen * advantage * counted).sum()
-        sums["entropy"] = sums["entropy"] + (spread * counted).sum()
-        for name in ("actor", "entropy"):
-            counts[name] += int(counted.sum())
-    return sums, counts
+            last = of(log_probs, -1)
+            weight = torch.where(noisy, (last - clean).exp().clamp(max=1).detach(), weight)
+            chosen = torch.where(noisy, last, chosen)
+        gain = gain - (weight * chosen * advantage * counted).sum()
+        entropy = entropy - ((log_probs.exp() * log_probs).sum(-1) * counted).sum()
+        count += int(counted.sum())
+    return gain, entropy, count
 
 
 @pytest.mark.parametrize(
-    ("clean_level", "noisy_levels"),
-    [(True, "reinforce"), (False, "reinforce"), (True, "predict"), (False, "predict")],
+    ("clean_level", "noisy_actions"), [(True, "taken"), (False, "taken"), (True, "last")]
 )
-def test_the_loss_equals_brute_force_over_every_row(tmp_path, clean_level, noisy_levels):
+def test_the_loss_equals_brute_force_over_every_row(tmp_path, clean_level, noisy_actions):
     """Real networks, a sub-frame budget, short contexts: every row evaluated, then masked."""
     cfg = config(
         controller=ControllerConfig(
@@ -218,7 +220,7 @@ def test_the_loss_equals_brute_force_over_every_row(tmp_path, clean_level, noisy
             context=5,
             network=config().controller.network,
             clean_level=clean_level,
-            noisy_levels=noisy_levels,
+            noisy_actions=noisy_actions,
         ),
         imagination=ImaginationConfig(horizon=6, budget=4, decay_horizon=2.5),
     )
@@ -238,20 +240,17 @@ def test_the_loss_equals_brute_force_over_every_row(tmp_path, clean_level, noisy
     )
     low, high = np.percentile(returns[outcome.valid].numpy(), [5, 95])
     advantage = (returns - values[:, :-1]) / max(1, high - low)
-    sums, counts = brute_force(agent.actor, start, imagined, outcome.valid, advantage, loss.config)
-    parameters = list(agent.actor.parameters())
-    weights = {"actor": 1.0, "entropy": -0.001, "prediction": 1.0}
-    brute = torch.autograd.grad(
-        sum(weights[name] * sums[name] / max(counts[name], 1) for name in sums), parameters
+    actor, entropy, count = brute_force(
+        agent.actor, start, imagined, outcome.valid, advantage, loss.config
     )
+    parameters = list(agent.actor.parameters())
+    brute = torch.autograd.grad((actor - 0.001 * entropy) / count, parameters)
 
     loss.rng.manual_seed(3)
     terms = loss(start).terms
-    predicted = {"prediction"} if noisy_levels == "predict" else set()
-    assert terms.keys() == {"actor", "entropy", "critic"} | predicted
-    for name in {"actor", "entropy"} | predicted:
-        assert terms[name].count == counts[name] > 0, name
-        torch.testing.assert_close(terms[name].total, sums[name], atol=1e-4, rtol=1e-4)
+    assert terms["actor"].count == count == terms["entropy"].count
+    torch.testing.assert_close(terms["actor"].total, actor, atol=1e-4, rtol=1e-4)
+    torch.testing.assert_close(terms["entropy"].total, entropy, atol=1e-4, rtol=1e-4)
     for a, b in zip(torch.autograd.grad(sum_terms(terms), parameters), brute, strict=True):
         torch.testing.assert_close(a, b, atol=1e-5, rtol=1e-3)
 

@@ -153,10 +153,10 @@ class BlendReward(ToldReward):
         return out, states
 
 
-def in_a_world_that_pays_for_blends(noisy_levels):
+def in_a_world_that_pays_for_blends(noisy_actions):
     loss = make_loss(
         4, 32, told=False, budget=4, decay_horizon=3.0, engine="window",
-        controller={"entropy_weight": 0.01, "noisy_levels": noisy_levels},
+        controller={"entropy_weight": 0.01, "noisy_actions": noisy_actions},
     )  # fmt: skip
     loss.world.denoiser.__class__, loss.world.reward.__class__ = BlendDenoiser, BlendReward
     return loss
@@ -186,16 +186,16 @@ def trained_in(loss, updates=40):
     return losses.metrics
 
 
-def test_changing_an_action_on_the_way_pays_a_policy_that_learns_at_noisy_frames_from_rewards(
+def test_changing_an_action_on_the_way_pays_a_policy_that_learns_from_actions_taken_at_noisy_frames(
     still_noise,
 ):
-    loss = in_a_world_that_pays_for_blends("reinforce")
+    loss = in_a_world_that_pays_for_blends("taken")
     metrics = trained_in(loss)
     assert metrics["imagined_return"] > 6 and metrics["action_changes"] > 0.4, "16 is the most"
     rewards = replayed_reward(loss, make_start(32), torch.Generator().manual_seed(2))
     assert rewards["dreamed_reward"] > 6 and rewards["replayed_reward"] == 0
 
 
-def test_a_policy_that_predicts_its_action_at_noisy_frames_is_not_paid_for_changing_it(still_noise):
-    metrics = trained_in(in_a_world_that_pays_for_blends("predict"))
+def test_a_policy_that_learns_from_its_last_actions_is_not_paid_for_changing_them(still_noise):
+    metrics = trained_in(in_a_world_that_pays_for_blends("last"))
     assert metrics["imagined_return"] < 2 and metrics["action_changes"] < 0.1

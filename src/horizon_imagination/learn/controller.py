@@ -190,32 +190,30 @@ class ControllerLoss:
     ) -> tuple[dict[str, Term], dict[str, Tensor]]:
         """-A log pi(a) - eta H over the entries of all noise levels, each with its own action.
 
-        With `noisy_levels` predict that holds for clean frames alone, and entries of noisy frames
-        learn -log pi(a) of the action that is taken once the frame is clean.
+        With `noisy_actions` last, entries of noisy frames learn from the action that is taken once
+        the frame is clean, weighted by how probable it is here, at most as much as there.
         """
-        plan = self.plan
+        plan, rows = self.plan, self.plan.rows
         logits = entry_logits(
             self.actor, plan, self.schedule, features, start.mask, imagined
         ).float()
         clean, noisy = slice(plan.num_clean), slice(plan.num_clean, None)
-        predicts = self.config.noisy_levels == "predict" and bool(plan.rows[noisy])
-        last = (len(self.schedule) - 1,) * len(plan.rows[noisy])
-        rows = device_index((*plan.rows[clean], *last) if predicts else plan.rows, logits.device)
-        columns = device_index(plan.columns, logits.device)
-        scores = self.actor.action_space.scores(logits, imagined.actions[rows, :, columns])
+        from_last = self.config.noisy_actions == "last" and bool(plan.settled)
+        if from_last:
+            rows = tuple(rows[place] for place in (*range(plan.num_clean), *plan.settled))
+        row, columns = (device_index(x, logits.device) for x in (rows, plan.columns))
+        scores = self.actor.action_space.scores(logits, imagined.actions[row, :, columns])
         counted = rearrange(valid[:, columns], "b entry -> entry b")
         gain = rearrange(advantage[:, columns], "b entry -> entry b") * scores.log_prob
-        paid = clean if predicts else slice(None)
-        count = counted[paid].sum()
+        if from_last:
+            there = scores.log_prob[device_index(plan.settled, logits.device)]
+            weight = (scores.log_prob[noisy] - there).exp().clamp(max=1).detach()
+            gain = torch.cat([gain[clean], weight * gain[noisy]])
+        count = counted.sum()
         terms = {
-            "actor": Term(-(gain * counted)[paid].sum(), count),
-            "entropy": Term(
-                (scores.entropy * counted)[paid].sum(), count, -self.config.entropy_weight
-            ),
+            "actor": Term(-(gain * counted).sum(), count),
+            "entropy": Term((scores.entropy * counted).sum(), count, -self.config.entropy_weight),
         }
-        if predicts:
-            missed = -(scores.log_prob * counted)[noisy].sum()
-            terms["prediction"] = Term(missed, counted[noisy].sum())
         metrics = {n: self.ranks.mean(term.total, term.count) for n, term in terms.items()}
         seen = scores.policy[clean].detach(), scores.entropy[clean].detach(), counted[clean]
         metrics["state_action_information"] = self.state_action_information(*seen)
