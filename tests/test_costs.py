@@ -232,3 +232,16 @@ def test_info_and_the_benchmark_read_this_count(capsys):
         assert words in said
     assert main(["info", "--preset", "debug", "--actions", "7", "--denoiser.layers", "1"]) == 0
     assert "7 actions" in capsys.readouterr().out
+
+
+def test_a_replay_costs_the_denoiser_once_more_and_an_encoding_of_its_own():
+    replays = replaced(PAPER, controller={"rewarded": "replay"})
+    ours, batch = costs(PAPER, 6), PAPER.controller.learner.batch_size
+    more = ours.controller(replays).flops - ours.controller(PAPER).flops
+    encoded = PAPER.controller.context + PAPER.imagination.horizon - 1
+    by_hand = ours.denoiser(PAPER, batch).flops + 3 * batch * encoded * ours.frame_encoder.flops
+    assert more == pytest.approx(by_hand, rel=1e-9)
+    alone = replaced(replays, imagination={"decay_horizon": 1.0, "budget": 32})
+    assert ours.controller(alone) == ours.controller(
+        replaced(alone, controller={"rewarded": "dream"})
+    )

@@ -230,6 +230,10 @@ class WorldModelConfig:
         batch_size=8, steps_per_epoch=300, first_epoch=25, eps=1e-6
     )
 
+    def __post_init__(self) -> None:
+        if self.reward_shift < 0:
+            raise ValueError(f"world_model.reward_shift must be >= 0, got {self.reward_shift}")
+
 
 @dataclass(frozen=True, kw_only=True)
 class ImaginationConfig:
@@ -280,8 +284,8 @@ class ControllerConfig:
     """Centre what the encoder projects, so that the LSTMs do not saturate in its mean."""
     clean_level: bool = True
     """Train the actor on the clean row too, as in the published runs."""
-    noisy_actions: Literal["taken", "last"] = "taken"
-    """The action that noisy frames learn from: the one taken there, or the last one, when clean."""
+    rewarded: Literal["dream", "replay"] = "dream"
+    """What pays: the dream (the paper), or its noise again with its last actions from the start."""
     return_scale_decay: float = 0.005
     scale_by_deviation: bool = False
     """Scale advantages at least by the deviation of a batch's returns, for rare large rewards."""
@@ -392,8 +396,5 @@ class Config:
     def __post_init__(self) -> None:
         shift, size = self.world_model.reward_shift, self.env.size
         cell = self.tokenizer.patch_size * 2 ** len(self.tokenizer.multipliers)
-        if shift < 0 or (shift and (shift + 1) * cell > size):
-            bounds = f"must be >= 0 and < {size} / {cell} cells"
-            raise ValueError(f"world_model.reward_shift {shift} {bounds}")
-        if self.controller.noisy_actions == "last" and not self.controller.clean_level:
-            raise ValueError("controller.noisy_actions last needs controller.clean_level")
+        if shift and (shift + 1) * cell > size:
+            raise ValueError(f"world_model.reward_shift {shift} must be < {size} / {cell} cells")

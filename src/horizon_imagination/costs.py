@@ -27,7 +27,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from horizon_imagination.actions import ActionSpace, Box, as_space
 from horizon_imagination.config import Config, LearnerConfig
-from horizon_imagination.engine.policy_windows import entry_plan
+from horizon_imagination.engine.policy_windows import EntryPlan, entry_plan
 from horizon_imagination.models.perceptual import BLOCKS
 from horizon_imagination.networks import Networks, build_networks
 from horizon_imagination.schedules import horizon_schedule
@@ -213,6 +213,11 @@ class Costs:
             self.reward.flops * frames, self._weights("reward") + self.latent_bytes * frames
         )
 
+    def judged(self, config: Config, batch: int) -> Work:
+        """Imagination and its rewards; where it is replayed, the denoiser once more."""
+        work = self.imagination(config, batch) + self.rewards(config, batch)
+        return work + self.denoiser(config, batch) if _replays(config) else work
+
     def controller(self, config: Config) -> Work:
         """A whole step of the controller: imagination, rewards, and learning from them."""
         batch = config.controller.learner.batch_size
@@ -220,7 +225,7 @@ class Costs:
             3 * batch * self._learned(config).flops,
             self._trained("controller", ("actor", "critic")),
         )
-        return self.imagination(config, batch) + self.rewards(config, batch) + learned
+        return self.judged(config, batch) + learned
 
     def learner(self, name: str) -> Work:
         """A step of the tokenizer or of the world model."""
@@ -250,8 +255,7 @@ class Costs:
                 3 * one.flops * piece * learner.micro_batches, one.activations * piece
             )
         batch = config.controller.learner.batch_size
-        imagined = self.imagination(config, batch) + self.rewards(config, batch)
-        steps["controller"] += Forward(imagined.flops, 0.0)
+        steps["controller"] += Forward(self.judged(config, batch).flops, 0.0)
         return steps
 
     def _learned(self, config: Config) -> Forward:
@@ -259,12 +263,13 @@ class Costs:
 
         The actor sees context and imagined frames clean, all but the last, and the noisy frames
         of its entries; the critic sees all of them clean. An encoder that both share sees the
-        clean frames once.
+        clean frames once, unless the critic's are replayed.
         """
         frames = config.controller.context + config.imagination.horizon
-        plan = entry_plan(_schedule(config), clean_level=config.controller.clean_level)
-        both = self.actor.times(frames - 1 + len(plan.frames)) + self.critic.times(frames)
-        saved = frames - 1 if config.controller.shared_encoder else 0
+        noisy = len(_entries(config).frames)
+        both = self.actor.times(frames - 1 + noisy) + self.critic.times(frames)
+        once = config.controller.shared_encoder and not _replays(config)
+        saved = frames - 1 if once else 0
         return both + self.frame_encoder.times(-saved)
 
     def _weights(self, network: str) -> float:
@@ -303,6 +308,15 @@ def costs(config: Config, action_space: ActionSpace | int, number: int = FLOAT) 
 def _schedule(config: Config) -> Schedule:
     cfg = config.imagination
     return horizon_schedule(cfg.horizon, cfg.budget, cfg.decay_horizon)
+
+
+def _entries(config: Config) -> EntryPlan:
+    return entry_plan(_schedule(config), clean_level=config.controller.clean_level)
+
+
+def _replays(config: Config) -> bool:
+    """Whether the controller denoises its dreams once more, with their last actions."""
+    return config.controller.rewarded == "replay" and bool(_entries(config).frames)
 
 
 def _parameters(networks: Networks) -> dict[str, int]:

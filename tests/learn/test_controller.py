@@ -13,6 +13,7 @@ from told_world import ACTIONS, CONTEXT, make_loss, make_start
 
 import horizon_imagination.learn.controller as controller_module
 from horizon_imagination.config import ControllerConfig, ImaginationConfig
+from horizon_imagination.engine.dream import imagine_recorded
 from horizon_imagination.imagination import policy_entries
 from horizon_imagination.learn.learner import sum_terms
 from horizon_imagination.schedules import horizon_schedule
@@ -144,7 +145,8 @@ def test_the_first_action_is_the_policys_at_the_last_context_frame():
 
 def test_values_are_those_of_the_last_context_frame_and_every_imagined_one():
     loss, start = told_loss(), make_start(BATCH)
-    features = loss.encode(start, loss.imagine(start).z[-1])
+    imagined = loss.imagine(start)
+    features = loss.encode(start, imagined, imagined)
     values = loss.values(start, features.critic)
     assert torch.equal(values[..., 0], loss.critic.table[CONTEXT - 1 :].expand(BATCH, H + 1))
 
@@ -178,41 +180,21 @@ def test_a_first_large_reward_does_not_count_a_hundredfold():
     assert sizes[True] < sizes[False] / 20
 
 
-def brute_force(actor, start, imagined, valid, advantage, config):
-    """Actor term, entropy term and their count: every row evaluated from the start, then masked."""
-    schedule = horizon_schedule(6, 4, 2.5)
-    entries = policy_entries(schedule, clean_level=config.clean_level)
-    ahead = torch.ones(8, 5, dtype=torch.bool)
-
-    def log_probs_at(row):
-        tau = torch.cat([torch.ones(5), schedule[row, :-1]]).expand(8, -1)
-        seen = torch.cat([start.z, imagined.z[row, :, :-1]], dim=1)
-        logits, _ = actor(seen, tau, None, torch.cat([start.mask, ahead], dim=1))
-        return logits[:, 4:].log_softmax(-1)
-
-    def of(log_probs, row):
-        return log_probs.gather(-1, imagined.actions[row].clamp(min=0)[..., None])[..., 0]
-
-    gain, entropy, count = torch.zeros(()), torch.zeros(()), 0
-    clean = of(log_probs_at(-1), -1).detach()
-    for row in range(len(schedule)):
-        log_probs, counted = log_probs_at(row), valid & entries[row]
-        chosen, weight = of(log_probs, row), torch.ones(8, 6)
-        if config.noisy_actions == "last":
-            noisy = torch.tensor([bool((schedule[row, :t] < 1).any()) for t in range(6)])
-            last = of(log_probs, -1)
-            weight = torch.where(noisy, (last - clean).exp().clamp(max=1).detach(), weight)
-            chosen = torch.where(noisy, last, chosen)
-        gain = gain - (weight * chosen * advantage * counted).sum()
-        entropy = entropy - ((log_probs.exp() * log_probs).sum(-1) * counted).sum()
-        count += int(counted.sum())
-    return gain, entropy, count
+def replayed(loss, start, imagined):
+    """The last actions from the start, by the plain loop; some frames must not be the dream's."""
+    context, real = start.world_model_context(1)
+    last = imagined.actions[-1]
+    again = imagine_recorded(
+        loss.world, context, last, imagined.z[0], loss.schedule, real=real, window=False
+    )
+    assert (again.z[-1] - imagined.z[-1]).abs().max() > 1e-3
+    return again
 
 
 @pytest.mark.parametrize(
-    ("clean_level", "noisy_actions"), [(True, "taken"), (False, "taken"), (True, "last")]
+    ("clean_level", "rewarded"), [(True, "dream"), (False, "dream"), (True, "replay")]
 )
-def test_the_loss_equals_brute_force_over_every_row(tmp_path, clean_level, noisy_actions):
+def test_the_loss_equals_brute_force_over_every_row(tmp_path, clean_level, rewarded):
     """Real networks, a sub-frame budget, short contexts: every row evaluated, then masked."""
     cfg = config(
         controller=ControllerConfig(
@@ -220,29 +202,43 @@ def test_the_loss_equals_brute_force_over_every_row(tmp_path, clean_level, noisy
             context=5,
             network=config().controller.network,
             clean_level=clean_level,
-            noisy_actions=noisy_actions,
+            rewarded=rewarded,
         ),
         imagination=ImaginationConfig(horizon=6, budget=4, decay_horizon=2.5),
     )
     agent, made = learners(tmp_path, cfg)
     for network in (agent.actor, agent.critic, agent.reward):
         torch.nn.init.normal_(network.head.weight, std=1.0)
+    torch.nn.init.normal_(agent.denoiser.modulate.weight, std=0.3)  # it hears its actions
     loss, start = made.controller_loss, made.controller.sample(8)
     assert not start.mask.all()
     loss.rng.manual_seed(3)
     imagined = loss.imagine(start)
-    outcome = loss.judge(start, imagined)
+    paid = imagined if rewarded == "dream" else replayed(loss, start, imagined)
+    outcome = loss.judge(start, paid)
     assert outcome.terminated.any() and outcome.valid.any() and not outcome.valid.all()
-    raw = loss.values(start, loss.encode(start, imagined.z[-1]).critic)[..., 0]
+    features = loss.encode(start, imagined, paid)
+    raw = loss.values(start, features.critic)[..., 0]
     values = torch.tensor([[symexp(v) for v in row] for row in raw.tolist()])
     returns = controller_module.lambda_returns(
         outcome.reward, outcome.terminated, values, discount=0.99, lambda_=0.95
     )
     low, high = np.percentile(returns[outcome.valid].numpy(), [5, 95])
     advantage = (returns - values[:, :-1]) / max(1, high - low)
-    actor, entropy, count = brute_force(
-        agent.actor, start, imagined, outcome.valid, advantage, loss.config
-    )
+    schedule = horizon_schedule(6, 4, 2.5)
+    entries = policy_entries(schedule, clean_level=clean_level)
+    actor, entropy, count = torch.zeros(()), torch.zeros(()), 0
+    ahead = torch.ones(8, 5, dtype=torch.bool)
+    for row in range(len(schedule)):
+        tau = torch.cat([torch.ones(5), schedule[row, :-1]]).expand(8, -1)
+        seen = torch.cat([start.z, imagined.z[row, :, :-1]], dim=1)
+        logits, _ = agent.actor(seen, tau, None, torch.cat([start.mask, ahead], dim=1))
+        log_probs = logits[:, 4:].log_softmax(-1)
+        counted = outcome.valid & entries[row]
+        chosen = log_probs.gather(-1, imagined.actions[row].clamp(min=0)[..., None])[..., 0]
+        actor = actor - (chosen * advantage * counted).sum()
+        entropy = entropy - ((log_probs.exp() * log_probs).sum(-1) * counted).sum()
+        count += int(counted.sum())
     parameters = list(agent.actor.parameters())
     brute = torch.autograd.grad((actor - 0.001 * entropy) / count, parameters)
 

@@ -15,8 +15,8 @@ CONTEXT, HORIZON = 5, 6
 class EncodedTwice(ControllerLoss):
     """Actor and critic encode for themselves."""
 
-    def encode(self, start, z):
-        seen = torch.cat([start.z, z], dim=1)
+    def encode(self, start, acted, paid):
+        seen = torch.cat([start.z, paid.z[-1]], dim=1)
         tau = seen.new_ones(seen.shape[:2])
         own = self.actor.encoder(seen[:, :-1], tau[:, :-1])
         return Features(own, self.critic.encoder(seen, tau))

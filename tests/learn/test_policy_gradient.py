@@ -86,7 +86,7 @@ def test_the_policy_gradient_of_a_bandit_is_that_of_the_expected_reward():
     probs = loss.actor(start.z)[0][0, -1].softmax(-1)
     # Each action's sample gradient, weighted by its probability: the expectation, exactly.
     weighted = reward * probs.detach()
-    features = loss.encode(start, imagined.z[-1]).actor
+    features = loss.encode(start, imagined, imagined).actor
     terms, _ = loss.actor_terms(start, imagined, features, weighted[:, None], valid)
     sampled = torch.autograd.grad(terms["actor"].total, parameters, allow_unused=True)
     exact = torch.autograd.grad(-(probs * reward).sum(), parameters, allow_unused=True)
@@ -153,10 +153,10 @@ class BlendReward(ToldReward):
         return out, states
 
 
-def in_a_world_that_pays_for_blends(noisy_actions):
+def in_a_world_that_pays_for_blends(rewarded):
     loss = make_loss(
         4, 32, told=False, budget=4, decay_horizon=3.0, engine="window",
-        controller={"entropy_weight": 0.01, "noisy_actions": noisy_actions},
+        controller={"entropy_weight": 0.01, "rewarded": rewarded},
     )  # fmt: skip
     loss.world.denoiser.__class__, loss.world.reward.__class__ = BlendDenoiser, BlendReward
     return loss
@@ -186,16 +186,14 @@ def trained_in(loss, updates=40):
     return losses.metrics
 
 
-def test_changing_an_action_on_the_way_pays_a_policy_that_learns_from_actions_taken_at_noisy_frames(
-    still_noise,
-):
-    loss = in_a_world_that_pays_for_blends("taken")
+def test_dreams_pay_a_policy_for_changing_actions_while_frames_are_denoised(still_noise):
+    loss = in_a_world_that_pays_for_blends("dream")
     metrics = trained_in(loss)
     assert metrics["imagined_return"] > 6 and metrics["action_changes"] > 0.4, "16 is the most"
     rewards = replayed_reward(loss, make_start(32), torch.Generator().manual_seed(2))
     assert rewards["dreamed_reward"] > 6 and rewards["replayed_reward"] == 0
 
 
-def test_a_policy_that_learns_from_its_last_actions_is_not_paid_for_changing_them(still_noise):
-    metrics = trained_in(in_a_world_that_pays_for_blends("last"))
+def test_dreams_that_are_replayed_do_not_pay_for_changing_actions(still_noise):
+    metrics = trained_in(in_a_world_that_pays_for_blends("replay"))
     assert metrics["imagined_return"] < 2 and metrics["action_changes"] < 0.1

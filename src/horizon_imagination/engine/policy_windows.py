@@ -36,9 +36,6 @@ class EntryPlan:
     """Noisy frames to encode: their row, index, and place among windows x width."""
     entry_slots: tuple[int, ...]
     """Place of each window entry among windows x width."""
-    settled: tuple[int, ...]
-    """Place of the entry of the clean row with the column of each window entry, where there is
-    one."""
 
 
 def entry_plan(schedule: Schedule, *, clean_level: bool) -> EntryPlan:
@@ -55,7 +52,6 @@ def entry_plan(schedule: Schedule, *, clean_level: bool) -> EntryPlan:
     width = max((last - clean[row] for row, last in windows.items()), default=0)
     place = {row: i for i, row in enumerate(windows)}
     noisy = [(r, f) for r, last in windows.items() for f in range(clean[r], last)]
-    final = {c: i for i, (r, c) in enumerate(in_clean) if r == len(schedule) - 1}
     return EntryPlan(
         rows=tuple(r for r, _ in in_clean + in_window),
         columns=tuple(c for _, c in in_clean + in_window),
@@ -66,7 +62,6 @@ def entry_plan(schedule: Schedule, *, clean_level: bool) -> EntryPlan:
         frames=tuple(f for _, f in noisy),
         frame_slots=tuple(place[r] * width + f - clean[r] for r, f in noisy),
         entry_slots=tuple(place[r] * width + c - 1 - clean[r] for r, c in in_window),
-        settled=tuple(final[c] for _, c in in_window if c in final),
     )
 
 

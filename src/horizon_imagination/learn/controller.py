@@ -28,7 +28,7 @@ from horizon_imagination.returns import (
     update_return_scale,
 )
 from horizon_imagination.schedules import check_schedule
-from horizon_imagination.types import Flags, Latents, Scalars, Schedule
+from horizon_imagination.types import Flags, Scalars, Schedule
 from horizon_imagination.world_model import WorldModel
 
 
@@ -81,8 +81,11 @@ class ControllerLoss:
             encoder.follow(start.z, start.mask)
         batch, start = len(start.z), self.ranks.share(start)
         imagined = self.imagine(start)
-        outcome = self.judge(start, imagined)
-        features = self.encode(start, imagined.z[-1])
+        paid = imagined
+        if self.config.rewarded == "replay" and self.plan.frames:
+            paid = self.replay(start, imagined)
+        outcome = self.judge(start, paid)
+        features = self.encode(start, imagined, paid)
         raw_values = self.values(start, features.critic)
         values = self.critic.readout.value(raw_values.detach())
         returns = lambda_returns(
@@ -136,7 +139,8 @@ class ControllerLoss:
         )
 
     def replay(self, start: Start, imagined: Imagined) -> Imagined:
-        """The same noise again, with the last actions given from the start."""
+        """The same noise again, with the last actions given from the start: frames that one action
+        each has led to."""
         cfg = self.imagination
         context, real = start.world_model_context(cfg.context)
         return imagine_recorded(
@@ -163,13 +167,14 @@ class ControllerLoss:
         terminated = self.ranks.share(dice) < chance
         return Outcome(reward, terminated, until_first_end(terminated))
 
-    def encode(self, start: Start, z: Latents) -> Features:
-        """Features of context and imagined frames; an encoder that is shared sees them once."""
-        seen = torch.cat([start.z, z], dim=1)
-        features = self.critic.encoder(seen)
-        if self.actor.encoder is self.critic.encoder:
+    def encode(self, start: Start, acted: Imagined, paid: Imagined) -> Features:
+        """Features of the context and of the clean frames that were acted on and that paid; where
+        they are the same, an encoder that is shared sees them once."""
+        features = self.critic.encoder(torch.cat([start.z, paid.z[-1]], dim=1))
+        if acted is paid and self.actor.encoder is self.critic.encoder:
             return Features(features[:, :-1], features)
-        return Features(self.actor.encoder(seen[:, :-1]), features)
+        seen = torch.cat([start.z, acted.z[-1, :, :-1]], dim=1)
+        return Features(self.actor.encoder(seen), features)
 
     def values(
         self, start: Start, features: Float[Tensor, "batch seen hidden"]
@@ -188,33 +193,22 @@ class ControllerLoss:
         advantage: Scalars,
         valid: Flags,
     ) -> tuple[dict[str, Term], dict[str, Tensor]]:
-        """-A log pi(a) - eta H over the entries of all noise levels, each with its own action.
-
-        With `noisy_actions` last, entries of noisy frames learn from the action that is taken once
-        the frame is clean, weighted by how probable it is here, at most as much as there.
-        """
-        plan, rows = self.plan, self.plan.rows
+        """-A log pi(a) - eta H over the entries of all noise levels, each with its own action."""
+        plan = self.plan
         logits = entry_logits(
             self.actor, plan, self.schedule, features, start.mask, imagined
         ).float()
-        clean, noisy = slice(plan.num_clean), slice(plan.num_clean, None)
-        from_last = self.config.noisy_actions == "last" and bool(plan.settled)
-        if from_last:
-            rows = tuple(rows[place] for place in (*range(plan.num_clean), *plan.settled))
-        row, columns = (device_index(x, logits.device) for x in (rows, plan.columns))
-        scores = self.actor.action_space.scores(logits, imagined.actions[row, :, columns])
+        rows, columns = (device_index(x, logits.device) for x in (plan.rows, plan.columns))
+        scores = self.actor.action_space.scores(logits, imagined.actions[rows, :, columns])
         counted = rearrange(valid[:, columns], "b entry -> entry b")
         gain = rearrange(advantage[:, columns], "b entry -> entry b") * scores.log_prob
-        if from_last:
-            there = scores.log_prob[device_index(plan.settled, logits.device)]
-            weight = (scores.log_prob[noisy] - there).exp().clamp(max=1).detach()
-            gain = torch.cat([gain[clean], weight * gain[noisy]])
         count = counted.sum()
         terms = {
             "actor": Term(-(gain * counted).sum(), count),
             "entropy": Term((scores.entropy * counted).sum(), count, -self.config.entropy_weight),
         }
         metrics = {n: self.ranks.mean(term.total, term.count) for n, term in terms.items()}
+        clean = slice(plan.num_clean)
         seen = scores.policy[clean].detach(), scores.entropy[clean].detach(), counted[clean]
         metrics["state_action_information"] = self.state_action_information(*seen)
         return terms, metrics

@@ -139,7 +139,7 @@ def paid_for_changing_actions(run: Run) -> Iterator[Finding]:
         f"{number(replayed, 3)}",
         "the policy changes actions while frames are denoised and imagines rewards that no action "
         "earns",
-        "--controller.noisy-actions last in a new run, or --imagination.decay-horizon 1",
+        "--controller.rewarded replay in a new run, or --imagination.decay-horizon 1",
     )
 
 

@@ -108,6 +108,10 @@ class PlayedLoss(ControllerLoss):
             repeat(torch.stack(actions, dim=1), "b t -> row b t", row=rows),
         )
 
+    def replay(self, start: Start, imagined: Imagined) -> Imagined:
+        """Nothing to repeat: every frame is what one action led to."""
+        return imagined
+
     def judge(self, start: Start, imagined: Imagined) -> Outcome:
         """Rewards and ends of the real worlds."""
         assert self.outcome is not None
