@@ -5,15 +5,15 @@ import hashlib
 import torch
 from torch import Tensor
 
-PURPOSES = ("replay", "tokenizer", "world_model", "imagination", "collect", "examine")
-ON_CPU = ("replay", "examine")
+PURPOSES = ("replay", "tokenizer", "world_model", "imagination", "collect", "examine", "replayed")
+ON_CPU = ("replay", "examine", "replayed")
 
 
 class Streams:
     """Generators by purpose; drawing from one never moves another.
 
-    `replay` and `examine` draw on the CPU, where the data are; the others on the device of the
-    networks.
+    `replay`, `examine` and `replayed` draw on the CPU, where the data are; the others on the device
+    of the networks.
     """
 
     def __init__(self, seed: int, device: torch.device) -> None:

@@ -216,4 +216,4 @@ def _replayed(
     learner = agent.config.controller.learner
     count = learner.batch_size // learner.micro_batches
     with autocast(agent.config.runtime, agent.device):
-        return replayed_reward(loss, batches.contexts(count, "examine"), rng)
+        return replayed_reward(loss, batches.contexts(count, "replayed"), rng)
