@@ -82,10 +82,7 @@ class EnvConfig:
 
     def __post_init__(self) -> None:
         if self.channels == "stack" and (self.grey or self.pixels):
-            raise ValueError(
-                "env.channels stack keeps every channel of the observation: it goes neither with "
-                "env.grey nor with env.pixels"
-            )
+            raise ValueError("env.channels stack goes neither with env.grey nor with env.pixels")
         if self.range is not None and not self.range[0] < self.range[1]:
             raise ValueError(f"env.range {self.range}: expected the lowest value, then the highest")
 
@@ -129,9 +126,7 @@ class LearnerConfig:
 
     def __post_init__(self) -> None:
         if self.batch_size < 1 or self.steps_per_epoch < 0 or self.micro_batches < 1:
-            raise ValueError(
-                "batch_size and micro_batches must be at least 1, steps_per_epoch at least 0"
-            )
+            raise ValueError("batch_size and micro_batches must be >= 1, steps_per_epoch >= 0")
         if self.batch_size % self.micro_batches:
             parts, size = self.micro_batches, self.batch_size
             raise ValueError(f"micro_batches ({parts}) must divide batch_size ({size})")
@@ -218,6 +213,8 @@ class WorldModelConfig:
     """Share of samples whose times are shaped like a row of the Horizon schedule."""
     noise_ahead: int | None = None
     """Frames of pure noise in a segment that teach the denoiser: the first so many, or all."""
+    change_every: int = 0
+    """One sample of so many has frames begun under other actions, as in dreams; 0 for none."""
     reward_rate: float = 1.0
     """Learning rate of the reward model, as a multiple of the learner's."""
     reward_weight_decay: float | None = None
@@ -231,8 +228,9 @@ class WorldModelConfig:
     )
 
     def __post_init__(self) -> None:
-        if self.reward_shift < 0:
-            raise ValueError(f"world_model.reward_shift must be >= 0, got {self.reward_shift}")
+        if min(self.reward_shift, self.change_every) < 0:
+            both = f"reward_shift ({self.reward_shift}) and change_every ({self.change_every})"
+            raise ValueError(f"world_model.{both} must be at least 0")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -398,3 +396,5 @@ class Config:
         cell = self.tokenizer.patch_size * 2 ** len(self.tokenizer.multipliers)
         if shift and (shift + 1) * cell > size:
             raise ValueError(f"world_model.reward_shift {shift} must be < {size} / {cell} cells")
+        if self.world_model.change_every and self.denoiser.loss_weight != "noise_squared":
+            raise ValueError("world_model.change_every needs denoiser.loss_weight noise_squared")

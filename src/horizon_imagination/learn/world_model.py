@@ -18,11 +18,12 @@ from horizon_imagination.flow import (
     uniform_noise,
     velocity_error,
 )
+from horizon_imagination.imagination import VelocityFn
 from horizon_imagination.learn.learner import Losses, Term
 from horizon_imagination.learn.ranks import Ranks
 from horizon_imagination.models.denoiser import Denoiser
 from horizon_imagination.models.reward import RewardModel
-from horizon_imagination.types import Actions, Flags, Latents, Scalars, Times
+from horizon_imagination.types import Actions, Flags, Latents, Scalars, Times, entrywise
 
 
 class Experience(NamedTuple):
@@ -63,6 +64,52 @@ def denoiser_terms(
         error = error * (1 - tau).square()
     mask = trainable(tau, batch.mask, noise_ahead)
     return {"denoiser": Term((error * mask).sum(), mask.sum())}
+
+
+@torch.no_grad()
+def begun_otherwise(
+    denoiser: VelocityFn,
+    batch: Experience,
+    tau: Times,
+    noise: Latents,
+    others: Actions,
+    begun: Flags,
+) -> Latents:
+    """Noise for frames of which those of `begun` have moved under other actions until now.
+
+    Imagination has such frames where a policy changes an action. Each goes from z^0 to z^tau in
+    one Euler step under the other action. The noise that comes back is the one whose interpolation
+    with the true frame is that z^tau; so it gives the velocity that still leads to the true frame.
+    """
+    here = rearrange(begun, "b t -> b t 1 1 1")
+    seen = torch.where(here, noise, interpolate(noise, batch.z, tau))
+    actions = torch.where(entrywise(begun, others), others, batch.prev_actions)
+    imagined = noise + denoiser(seen, tau.masked_fill(begun, 0.0), actions).float()
+    share = rearrange(tau / (1 - tau).clamp(min=1e-4), "b t -> b t 1 1 1")
+    return torch.where(here, noise + share * (imagined - batch.z), noise)
+
+
+def with_changes(
+    denoiser: VelocityFn,
+    cfg: WorldModelConfig,
+    batch: Experience,
+    tau: Times,
+    noise: Latents,
+    rng: torch.Generator,
+) -> Latents:
+    """The noise of a batch in which one sample of `change_every` has frames begun otherwise.
+
+    Half of its noisy frames, under the actions of another sample.
+    """
+    rows = slice(None, None, cfg.change_every)
+    half = torch.rand(*tau[rows].shape, generator=rng, device=rng.device) < 0.5
+    others = batch.prev_actions.roll(1, 0)[rows]
+    some = Experience(*(part[rows] for part in batch))
+    noise = noise.clone()
+    noise[rows] = begun_otherwise(
+        denoiser, some, tau[rows], noise[rows], others, half & (tau[rows] < 1)
+    )
+    return noise
 
 
 def reward_terms(
@@ -145,6 +192,8 @@ def world_model_loss(
         samples, length = batch.mask.shape
         tau = sample_training_times(samples, length, context, cfg, rng)
         noise = uniform_noise(*batch.z.shape, rng=rng)
+        if cfg.change_every:
+            noise = with_changes(denoiser, cfg, batch, tau, noise, rng)
         shared = ranks.share((batch, tau, noise))
         terms |= denoiser_terms(denoiser, denoiser_cfg, *shared, cfg.noise_ahead)
     means: dict[str, Tensor] = {

@@ -1,0 +1,157 @@
+"""Frames that were begun under other actions, and what a denoiser learns from them."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+from test_world_model import REWARD_SHAPE, experience, make_denoiser
+
+from horizon_imagination.config import Config, DenoiserConfig, WorldModelConfig
+from horizon_imagination.flow import interpolate, uniform_noise
+from horizon_imagination.imagination import Choice, Context, imagine, recorded_actor
+from horizon_imagination.learn.learner import sum_terms
+from horizon_imagination.learn.world_model import (
+    begun_otherwise,
+    with_changes,
+    world_model_loss,
+)
+from horizon_imagination.models.reward import RewardModel
+from horizon_imagination.presets import DEBUG, replaced
+from horizon_imagination.schedules import horizon_schedule
+
+CLEAN = DenoiserConfig(loss_weight="noise_squared")
+CHANGED = WorldModelConfig(segment_length=4, horizon_times=1.0, change_every=2)
+
+
+def towards_the_action(z, tau, actions):
+    """The velocity to a frame whose every pixel is a tenth of the action."""
+    goal = (actions / 10)[..., None, None, None].float()
+    return (goal - z) / (1 - tau).clamp(min=1e-4)[..., None, None, None]
+
+
+def test_a_frame_is_begun_where_the_other_action_leads():
+    rng = torch.Generator().manual_seed(0)
+    batch = experience(3, 4, rng)
+    noise = uniform_noise(*batch.z.shape, rng=rng)
+    tau = torch.tensor([[1.0, 0.25, 0.5, 0.0], [1.0, 0.9, 0.1, 0.0], [0.3, 0.3, 0.3, 0.3]])
+    begun = torch.tensor([[0, 1, 0, 1], [0, 0, 1, 0], [1, 0, 0, 0]]).bool()
+    others = torch.full_like(batch.prev_actions, 7)
+    found = begun_otherwise(towards_the_action, batch, tau, noise, others, begun)
+    assert torch.equal(found[~begun], noise[~begun])
+    noisy = interpolate(found, batch.z, tau)
+    by_hand = 0.75 * float(noise[0, 1, 0, 0, 0]) + 0.25 * 0.7
+    assert float(noisy[0, 1, 0, 0, 0]) == pytest.approx(by_hand, abs=1e-6)
+    expected = interpolate(noise, torch.full_like(batch.z, 0.7), tau)
+    torch.testing.assert_close(noisy[begun], expected[begun])
+    left = (1 - tau)[..., None, None, None]
+    straight = (batch.z - noisy) / left
+    torch.testing.assert_close((batch.z - found)[begun], straight[begun])
+
+
+def test_the_other_action_is_seen_in_the_frame_alone_that_was_begun_with_it():
+    rng = torch.Generator().manual_seed(0)
+    batch, seen = experience(2, 4, rng), []
+
+    def denoiser(z, tau, actions):
+        seen.append((z, tau, actions))
+        return torch.zeros_like(z)
+
+    noise, tau = uniform_noise(*batch.z.shape, rng=rng), torch.full((2, 4), 0.5)
+    begun = torch.tensor([[False, True, False, True]]).expand(2, -1)
+    begun_otherwise(denoiser, batch, tau, noise, torch.full((2, 4), 5), begun)
+    ((z, times, actions),) = seen
+    assert torch.equal(times, torch.tensor([[0.5, 0.0, 0.5, 0.0]]).expand(2, -1))
+    assert torch.equal(actions[:, 1::2], torch.full((2, 2), 5))
+    assert torch.equal(actions[:, ::2], batch.prev_actions[:, ::2])
+    assert torch.equal(z[:, 1::2], noise[:, 1::2])
+    torch.testing.assert_close(z[:, ::2], (noise + batch.z)[:, ::2] / 2)
+
+
+@pytest.mark.parametrize("every", [1, 3])
+def test_one_sample_of_so_many_has_changes_and_clean_frames_have_none(every):
+    rng = torch.Generator().manual_seed(0)
+    batch = experience(300, 5, rng)
+    noise = uniform_noise(*batch.z.shape, rng=rng)
+    tau = torch.tensor([1.0, 0.8, 0.6, 0.4, 0.2]).expand(300, -1)
+    cfg = replace(CHANGED, change_every=every)
+    changed = with_changes(towards_the_action, cfg, batch, tau, noise, rng) != noise
+    frames = changed.flatten(2).any(-1)
+    assert not frames[:, 0].any() and changed.isfinite().all()
+    assert torch.equal(frames.any(1).nonzero()[:, 0] % every, torch.zeros(frames.any(1).sum()))
+    share = frames[::every, 1:].float().mean().item()
+    assert share == pytest.approx(0.5, abs=0.06)
+
+
+def test_without_changes_nothing_is_drawn():
+    losses = []
+    for every in (0, 2):
+        rng = torch.Generator().manual_seed(0)
+        batch, denoiser = experience(6, 4, rng), make_denoiser()
+        torch.manual_seed(0)
+        model, cfg = RewardModel(**REWARD_SHAPE), replace(CHANGED, change_every=every)
+        terms = world_model_loss(denoiser, model, cfg, CLEAN, 1, rng, batch).terms
+        losses.append((terms["denoiser"].total, rng.get_state()))
+    assert not torch.equal(losses[0][0], losses[1][0])
+    assert not torch.equal(losses[0][1], losses[1][1])
+
+
+def wrong_frames(every, steps=400):
+    """Share of wrong frames in dreams of a world of two states, as actions stay and as they
+    change after their frames have begun."""
+    rng, denoiser = torch.Generator().manual_seed(0), make_denoiser()
+    torch.manual_seed(1)
+    model, cfg = RewardModel(**REWARD_SHAPE), replace(CHANGED, change_every=every)
+    optimizer = torch.optim.Adam(denoiser.parameters(), lr=3e-3)
+    for _ in range(steps):
+        losses = world_model_loss(denoiser, model, cfg, CLEAN, 1, rng, experience(32, 4, rng))
+        optimizer.zero_grad()
+        losses.terms["denoiser"].total.div(losses.terms["denoiser"].count).backward()
+        optimizer.step()
+    batch = experience(256, 4, rng)
+    noise, schedule = uniform_noise(256, 3, 1, 2, 2, rng=rng), horizon_schedule(3, 6, 2.0)
+    start = Context(batch.z[:, :1], batch.prev_actions[:, :1])
+    actions = batch.prev_actions[:, 1:]
+
+    def changing(row, z, tau, previous):
+        """The other action until the frame is half clean."""
+        now = torch.where(tau[:, 1:] < 0.5, 1 - actions[:, 1:], actions[:, 1:])
+        return Choice(now, torch.zeros(256, 2, 0))
+
+    found = []
+    for actor in (recorded_actor(actions[:, 1:]), changing):
+        dream = imagine(denoiser, actor, noise, schedule, context=start, first_action=actions[:, 0])
+        off = (dream.z[-1] - batch.z[:, 1:]).abs().mean((2, 3, 4)) > 0.5
+        found.append(off[:, 1:].float().mean().item())
+    return found
+
+
+def test_a_denoiser_learns_that_the_last_action_counts():
+    (still, changing), (still_too, heard) = wrong_frames(0), wrong_frames(1)
+    print(still, changing, still_too, heard)
+    assert still < 0.05 and still_too < 0.05
+    assert heard < 0.3 * changing
+
+
+def test_gradients_are_whole_in_half_precision():
+    """Weights that were converted without gradients must not lose theirs."""
+    gradients = []
+    for half in (False, True):
+        rng, denoiser = torch.Generator().manual_seed(0), make_denoiser()
+        torch.nn.init.normal_(denoiser.modulate.weight, std=0.02)
+        torch.manual_seed(0)
+        model, batch = RewardModel(**REWARD_SHAPE), experience(8, 4, rng)
+        with torch.autocast("cpu", dtype=torch.bfloat16, enabled=half):
+            terms = world_model_loss(denoiser, model, CHANGED, CLEAN, 1, rng, batch).terms
+        sum_terms(terms).backward()
+        gradients.append({name: p.grad for name, p in denoiser.named_parameters()})
+    for name, full in gradients[0].items():
+        found = gradients[1][name]
+        assert full is not None and found is not None, name
+        assert float((found - full).norm()) < 0.3 * float(full.norm()), name
+
+
+def test_velocities_that_would_be_too_large_are_refused():
+    with pytest.raises(ValueError, match=r"change_every needs denoiser.loss_weight noise_squared"):
+        Config(world_model=WorldModelConfig(change_every=2))
+    with pytest.raises(ValueError, match=r"change_every \(-1\) must be at least 0"):
+        replaced(DEBUG, world_model={"change_every": -1})
