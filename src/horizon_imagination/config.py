@@ -214,7 +214,8 @@ class WorldModelConfig:
     noise_ahead: int | None = None
     """Frames of pure noise in a segment that teach the denoiser: the first so many, or all."""
     change_every: int = 0
-    """One sample of so many has frames begun under other actions, as in dreams; 0 for none."""
+    """In one sample of so many, half of the noisy frames were begun under other actions, as in
+    imagination where a policy changes an action; 0 for none."""
     reward_rate: float = 1.0
     """Learning rate of the reward model, as a multiple of the learner's."""
     reward_weight_decay: float | None = None
@@ -396,5 +397,3 @@ class Config:
         cell = self.tokenizer.patch_size * 2 ** len(self.tokenizer.multipliers)
         if shift and (shift + 1) * cell > size:
             raise ValueError(f"world_model.reward_shift {shift} must be < {size} / {cell} cells")
-        if self.world_model.change_every and self.denoiser.loss_weight != "noise_squared":
-            raise ValueError("world_model.change_every needs denoiser.loss_weight noise_squared")

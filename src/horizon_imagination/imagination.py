@@ -5,7 +5,7 @@ Column t of the actions is the action that leads to imagined frame t; column 0 i
 last context frame. So the actions of a row are the previous actions of its frames, unshifted.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -176,11 +176,13 @@ def coupled_actor(
     return act
 
 
-def recorded_actor(actions: Actions) -> ActorFn:
-    """Actions given in advance, for measuring generation apart from any policy."""
+def recorded_actor(actions: Actions | Sequence[Actions]) -> ActorFn:
+    """Actions given in advance, the same at every row or each row's own, for measuring generation
+    apart from any policy."""
 
     def act(row: int, z: Latents, tau: Times, previous: Choice | None) -> Choice:
-        return Choice(actions, torch.zeros(*actions.shape[:2], 0, device=actions.device))
+        given = actions if isinstance(actions, Tensor) else actions[row]
+        return Choice(given, torch.zeros(*given.shape[:2], 0, device=given.device))
 
     return act
 

@@ -54,6 +54,7 @@ FAST = replaced(
         "segment_length": 17,
         "horizon_times": 0.5,
         "noise_ahead": 3,
+        "change_every": 2,
         "reward_weight_decay": 0.3,
         "reward_noise": 0.1,
         "reward_shift": 1,

@@ -15,6 +15,7 @@ from horizon_imagination import (
     stable_action,
 )
 from horizon_imagination.engine.draws import plain_actor, sample_draws
+from horizon_imagination.engine.dream import imagine_recorded
 from horizon_imagination.engine.policy_windows import entry_logits, entry_plan
 from horizon_imagination.engine.rollout import RecordedActor, WindowedActor, imagine_windowed
 from horizon_imagination.imagination import Imagined, policy_entries
@@ -123,6 +124,27 @@ def test_recorded_actions_agree_and_only_the_clean_row_is_kept_on_request(
     )
     assert len(windowed.z) == 1
     torch.testing.assert_close(windowed.z[-1], plain.z[-1], atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize("name", SCHEDULES)
+def test_actions_given_for_every_row_agree(name):
+    schedule, denoiser = SCHEDULES[name], random_denoiser("clean", True)
+    context, _, _ = start(2, random_actor())
+    rng = torch.Generator().manual_seed(4)
+    noise = torch.rand(BATCH, HORIZON, CHANNELS, SIZE, SIZE, generator=rng) * 2 - 1
+    shape = (len(schedule), BATCH, HORIZON)
+    rows = list(torch.randint(ACTIONS, shape, generator=rng))
+    for row, tau in zip(rows, schedule, strict=True):  # not for frames that are clean
+        row[:, tau == 1] = rows[-1][:, tau == 1]
+        row[:, 0] = rows[-1][:, 0]
+    world = around(denoiser)
+    plain, windowed = (
+        imagine_recorded(world, context, rows, noise, schedule, window=window).z[-1]
+        for window in (False, True)
+    )
+    torch.testing.assert_close(windowed, plain, atol=1e-5, rtol=1e-5)
+    first = imagine_recorded(world, context, rows[0], noise, schedule).z[-1]
+    assert torch.allclose(windowed, first, atol=1e-3) == (name == "one step")
 
 
 @pytest.mark.parametrize("clean_level", [True, False])

@@ -94,7 +94,7 @@ def as_fast(small: Config) -> Config:
         reward=taken("reward", "readout", "normalize"),
         world_model=taken(
             "world_model", "horizon_times", "noise_ahead", "reward_weight_decay", "reward_noise",
-            "reward_shift",
+            "reward_shift", "change_every",
         ),
         controller=taken("controller", "smooth_tau", "center_features", "scale_by_deviation")
         | {"network": replace(small.controller.network, normalize=True)},

@@ -1,5 +1,6 @@
 """Imagination of an agent, from a real context: with its own actions, or with recorded ones."""
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
@@ -123,7 +124,7 @@ def _velocity(world: WorldModel, real: Flags | None) -> VelocityFn:
 def imagine_recorded(
     world: WorldModel,
     context: Context,
-    actions: Actions,
+    actions: Actions | Sequence[Actions],
     noise: Latents,
     schedule: Schedule,
     *,
@@ -131,22 +132,24 @@ def imagine_recorded(
     window: bool = True,
     record: bool = False,
 ) -> Imagined:
-    """Imagine frames under given actions: `actions[:, t]` leads to frame t, at every row.
+    """Imagine frames under given actions: `actions[:, t]` leads to frame t, at every row, or at
+    row b `actions[b][:, t]` if there is a tensor for every row.
 
     Where a recording has no action (after its end) it is action 0. `real` is False where a
     left-padded context has no frame. Without `record` a window keeps the clean row alone.
     """
-    actions = zero_action(actions)
+    rows = [actions] * len(schedule) if isinstance(actions, Tensor) else actions
+    rows = [zero_action(row) for row in rows]
     if window and isinstance(world, WindowedWorldModel):
-        actor = RecordedActor(actions)
+        actor = RecordedActor(rows)
         return imagine_windowed(world, actor, noise, schedule, context, real=real, record=record)
     return imagine(
         _velocity(world, real),
-        recorded_actor(actions[:, 1:]),
+        recorded_actor([row[:, 1:] for row in rows]),
         noise,
         schedule,
         context=context,
-        first_action=actions[:, 0],
+        first_action=rows[0][:, 0],
     )
 
 

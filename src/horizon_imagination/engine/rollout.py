@@ -5,6 +5,8 @@ the recurrent actor alike. All randomness is drawn beforehand and no value is re
 that the loop can be captured as one graph.
 """
 
+from collections.abc import Sequence
+
 import torch
 import torch.nn.functional as F
 from einops import rearrange, repeat
@@ -85,14 +87,14 @@ class WindowedActor:
 
 
 class RecordedActor:
-    """Actions given in advance, for every frame."""
+    """Actions given in advance for every frame, the same at every row or each row's own."""
 
-    def __init__(self, actions: Actions) -> None:
+    def __init__(self, actions: Actions | Sequence[Actions]) -> None:
         self.actions = actions
 
     def act(self, row: int, z: Tensor, stop: int) -> Actions:
-        """The same at every row."""
-        return self.actions
+        """Those of a row."""
+        return self.actions if isinstance(self.actions, Tensor) else self.actions[row]
 
 
 @torch.no_grad()

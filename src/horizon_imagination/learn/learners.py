@@ -20,6 +20,7 @@ from horizon_imagination.learn.ranks import Ranks
 from horizon_imagination.learn.replayed_reward import replayed_reward
 from horizon_imagination.learn.together import Together, overlaps
 from horizon_imagination.learn.tokenizer import tokenizer_loss
+from horizon_imagination.learn.unheeded_changes import unheeded_changes
 from horizon_imagination.learn.world_model import Experience, world_model_loss
 from horizon_imagination.models.perceptual import PerceptualLoss
 from horizon_imagination.pretrained import load_weights
@@ -115,7 +116,7 @@ def _world_model(
     ranks: Ranks,
 ) -> Learner:
     cfg, decay = agent.config, agent.config.world_model.reward_weight_decay
-    return Learner(
+    learner = Learner(
         "world_model",
         cfg.world_model.learner,
         sample=batches.segments,
@@ -135,11 +136,12 @@ def _world_model(
         weight_decays={} if decay is None else {"reward": decay},
         precision=partial(autocast, agent.config.runtime, agent.device),
         after_step=agent.follow_denoiser if "denoiser" not in frozen else lambda: None,
-        examine=lambda: _examined(agent, batches, streams),
+        examine=lambda: _examined(agent, batches, streams, learner.steps),
         ranks=ranks,
         graphed=agent.captured,
         generators=[streams["world_model"]],
     )
+    return learner
 
 
 def _tokenizer(
@@ -188,9 +190,9 @@ def _perceptual(agent: Agent) -> PerceptualLoss | None:
     return loss.halved() if uses_bfloat16(agent.config.runtime, agent.device) else loss
 
 
-def _examined(agent: Agent, batches: Batches, streams: Streams) -> dict[str, Tensor]:
-    """Action gap and dreamed reward, of the weights that imagination uses; the latter where
-    segments are at least as long as an imagination."""
+def _examined(agent: Agent, batches: Batches, streams: Streams, steps: int) -> dict[str, Tensor]:
+    """Action gap, dreamed reward and unheeded changes, of the weights that imagination uses; the
+    last two where segments are at least as long as an imagination."""
     cfg, rng = agent.config, streams["examine"]
     imagined = cfg.imagination.context + cfg.imagination.horizon
 
@@ -203,6 +205,9 @@ def _examined(agent: Agent, batches: Batches, streams: Streams) -> dict[str, Ten
         if cfg.world_model.segment_length >= imagined:
             segments = Experience(*(part[:, :imagined] for part in sample(SEGMENTS)))
             found |= dreamed_reward(agent.world_model, segments, agent.schedule, rng)
+            own = torch.Generator().manual_seed(derive_seed(cfg.seed, f"unheeded {steps}"))
+            drawn = agent.schedule, agent.action_space, own
+            found |= unheeded_changes(agent.world_model, segments, *drawn)
     return found
 
 

@@ -56,12 +56,19 @@ def denoiser_terms(
     tau: Times,
     noise: Latents,
     noise_ahead: int | None = None,
+    begun: Flags | None = None,
 ) -> dict[str, Term]:
-    """Squared velocity error over the frames that teach something."""
+    """Squared velocity error over the frames that teach something.
+
+    Frames that were begun under other actions (`begun`) count by the error of the clean frame that
+    follows from the velocity: their velocities are as large as 1 / (1 - tau).
+    """
     v = denoiser(interpolate(noise, batch.z, tau), tau, batch.prev_actions).float()
     error = velocity_error(v, noise, batch.z)
     if cfg.loss_weight == "noise_squared":
         error = error * (1 - tau).square()
+    elif begun is not None:
+        error = torch.where(begun, error * (1 - tau).square(), error)
     mask = trainable(tau, batch.mask, noise_ahead)
     return {"denoiser": Term((error * mask).sum(), mask.sum())}
 
@@ -89,26 +96,30 @@ def begun_otherwise(
     return torch.where(here, noise + share * (imagined - batch.z), noise)
 
 
+def changed_frames(cfg: WorldModelConfig, tau: Times, rng: torch.Generator) -> Flags:
+    """Half of the noisy frames, in the first of every `change_every` samples."""
+    half = torch.rand(*tau.shape, generator=rng, device=rng.device) < 0.5
+    first = torch.arange(len(tau), device=rng.device) % cfg.change_every == 0
+    return half & (tau < 1) & rearrange(first, "b -> b 1")
+
+
 def with_changes(
     denoiser: VelocityFn,
     cfg: WorldModelConfig,
     batch: Experience,
     tau: Times,
     noise: Latents,
-    rng: torch.Generator,
+    begun: Flags,
 ) -> Latents:
-    """The noise of a batch in which one sample of `change_every` has frames begun otherwise.
+    """The noise of a batch whose frames of `begun` were begun under the actions of another sample.
 
-    Half of its noisy frames, under the actions of another sample.
+    The denoiser is asked about the samples alone that have such frames.
     """
     rows = slice(None, None, cfg.change_every)
-    half = torch.rand(*tau[rows].shape, generator=rng, device=rng.device) < 0.5
     others = batch.prev_actions.roll(1, 0)[rows]
     some = Experience(*(part[rows] for part in batch))
     noise = noise.clone()
-    noise[rows] = begun_otherwise(
-        denoiser, some, tau[rows], noise[rows], others, half & (tau[rows] < 1)
-    )
+    noise[rows] = begun_otherwise(denoiser, some, tau[rows], noise[rows], others, begun[rows])
     return noise
 
 
@@ -192,10 +203,13 @@ def world_model_loss(
         samples, length = batch.mask.shape
         tau = sample_training_times(samples, length, context, cfg, rng)
         noise = uniform_noise(*batch.z.shape, rng=rng)
+        begun = None
         if cfg.change_every:
-            noise = with_changes(denoiser, cfg, batch, tau, noise, rng)
+            begun = changed_frames(cfg, tau, rng)
+            noise = with_changes(denoiser, cfg, batch, tau, noise, begun)
+            begun = ranks.share(begun)
         shared = ranks.share((batch, tau, noise))
-        terms |= denoiser_terms(denoiser, denoiser_cfg, *shared, cfg.noise_ahead)
+        terms |= denoiser_terms(denoiser, denoiser_cfg, *shared, cfg.noise_ahead, begun)
     means: dict[str, Tensor] = {
         name: ranks.mean(term.total, term.count) for name, term in terms.items()
     }

@@ -76,6 +76,7 @@ def _action_charts(run: Run) -> list[Chart]:
         INFORMATION: "Mutual information of state and action (nats)",
         "controller/action_changes": "Changes of an action while its frame is denoised",
         "controller/late_changes": "Late changes: share of actions their frame was not made with",
+        "world_model/unheeded_changes": "Unheeded changes: what stays of an action that changed",
         "controller/ended": "Share of imaginations that end",
     }
     ends = [

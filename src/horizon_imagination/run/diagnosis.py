@@ -23,6 +23,9 @@ COLLAPSED = 0.02
 """Share of its first value to which entropy may fall."""
 UNPAID = 0.5
 """Share of the real reward by which the imagined one may be off."""
+UNHEEDED = 0.5
+"""Share of a first action's effect that may stay in a frame which another action ends."""
+HEED = "--world-model.change-every 2"
 BEYOND = 3.0
 """How many times the greatest possible value a critic may claim."""
 BURST = 100.0
@@ -139,7 +142,22 @@ def paid_for_changing_actions(run: Run) -> Iterator[Finding]:
         f"{number(replayed, 3)}",
         "the policy changes actions while frames are denoised and imagines rewards that no action "
         "earns",
-        "--controller.rewarded replay in a new run, or --imagination.decay-horizon 1",
+        f"{HEED} in a new run, or --imagination.decay-horizon 1",
+    )
+
+
+def unheeded_changes(run: Run) -> Iterator[Finding]:
+    """Frames that show what an action led to that is no longer taken."""
+    share, gap = lately(run, "world_model/unheeded_changes"), lately(run, ACTION_GAP)
+    enough = len(_values(run, "world_model/unheeded_changes")) >= PATIENCE
+    if share is None or gap is None or not enough or gap < LEAST_GAP or share <= UNHEEDED:
+        return
+    yield Finding(
+        "unheeded changes",
+        f"where an action changes while its frame is denoised, {number(100 * share, 3)} % of what "
+        "the first one led to stays",
+        "dreams do not show what a policy does in the end, and may pay for what it did before",
+        f"{HEED} in a new run, or --imagination.decay-horizon 1",
     )
 
 
@@ -308,6 +326,7 @@ RULES: tuple[Callable[[Run], Iterator[Finding]], ...] = (
     deaf_world_model,
     dreams_that_pay_wrong,
     paid_for_changing_actions,
+    unheeded_changes,
     memorised_rewards,
     value_explosion,
     bursting_gradients,
