@@ -27,7 +27,9 @@ WHOLE = {
     "gopher-fast-whole": "ALE/Gopher-v5",
     "kung-fu-master-fast-whole": "ALE/KungFuMaster-v5",
 }
-"""Runs of `fast` of as many steps as the published ones."""
+"""Runs of `fast` of as many steps as the published ones, before `change_every`."""
+HEEDING = {"gopher-fast-whole": "gopher-fast-changes"}
+"""The same with it, as far as they have come."""
 SETTING, STEPS = "hi-4-16", 100_000
 
 
@@ -56,11 +58,14 @@ def curve_of(run: str, rows: list[dict[str, str]]) -> Curve | None:
     return as_curve(points) if points else None
 
 
-def whole_chart(env: str, fast: Curve) -> Chart:
-    """A whole run of `fast` and the five published ones."""
+def whole_chart(env: str, fast: Curve, heeding: Curve | None) -> Chart:
+    """A whole run of `fast`, the five published ones, and one that heeds changed actions."""
     window = smoothing_window(len(fast.steps))
-    ours = mean_line([fast], "fast, seed 0", PALETTE[2], window)
-    return Chart(env, [published(env, STEPS, window), ours])
+    ours = [mean_line([fast], "fast, seed 0", PALETTE[2], window)]
+    if heeding is not None:
+        own = smoothing_window(len(heeding.steps))
+        ours.append(mean_line([heeding], "the same, change_every 2", PALETTE[5], own))
+    return Chart(env, [published(env, STEPS, window), *ours])
 
 
 def main() -> None:
@@ -78,7 +83,8 @@ def main() -> None:
     for axes, (run, env) in zip(panels, WHOLE.items(), strict=True):
         fast = curve_of(run, rows)
         assert fast is not None, run
-        draw_chart(axes, whole_chart(env, fast))
+        heeding = curve_of(HEEDING[run], rows) if run in HEEDING else None
+        draw_chart(axes, whole_chart(env, fast, heeding))
     save_figure(figure, RESULTS / "whole-runs.png")
 
 

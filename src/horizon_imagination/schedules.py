@@ -148,6 +148,24 @@ def moving(schedule: Schedule) -> Bool[Tensor, "step horizon"]:
     return schedule[1:] > schedule[:-1]
 
 
+def changeable(schedule: Schedule) -> Bool[Tensor, "row horizon"]:
+    """Where a frame moves, is less than half clean, and will move again at a later row.
+
+    An action that changes there leaves a frame that was begun under another one. The first frame
+    is left out: it follows the context, where actions do not change.
+
+    >>> changeable(torch.tensor([[0.0, 0.0], [1.0, 0.4], [1.0, 1.0]])).int()
+    tensor([[0, 1],
+            [0, 0],
+            [0, 0]], dtype=torch.int32)
+    """
+    moves = torch.cat([moving(schedule), torch.zeros_like(schedule[-1:], dtype=torch.bool)])
+    moves_yet = moves.flip(0).int().cumsum(0).flip(0)
+    found = moves & (moves_yet > 1) & (schedule < 0.5)
+    found[:, 0] = False
+    return found
+
+
 def frames_in_flight(schedule: Schedule) -> Int[Tensor, " step"]:
     """How many frames each denoising step advances."""
     return moving(schedule).sum(dim=1)

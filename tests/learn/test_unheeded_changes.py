@@ -8,8 +8,8 @@ from embedded_world import around
 from test_dreamed_reward import Knows, Pays, experience
 
 from horizon_imagination.actions import Discrete
-from horizon_imagination.learn.unheeded_changes import begins, unheeded_changes
-from horizon_imagination.schedules import horizon_schedule, moving
+from horizon_imagination.learn.unheeded_changes import unheeded_changes
+from horizon_imagination.schedules import changeable, horizon_schedule, moving
 
 SCHEDULE = horizon_schedule(horizon=3, budget=6, decay_horizon=2)
 BATCH = experience([[1, 2, 0, 3], [0, 0, 3, 1]])
@@ -65,7 +65,7 @@ def test_nothing_is_said_where_no_action_can_change():
 @pytest.mark.parametrize(("horizon", "budget", "decay"), [(32, 16, 4.0), (16, 8, 4.0), (7, 4, 2.0)])
 def test_a_change_comes_before_the_last_move_of_a_frame(horizon, budget, decay):
     schedule = horizon_schedule(horizon, budget, decay)
-    early, moves = begins(schedule), moving(schedule)
+    early, moves = changeable(schedule), moving(schedule)
     assert early.any() and not early[:, 0].any() and not early[-1].any()
     assert (moves | ~early[:-1]).all()
     last = moves.int().cumsum(0).argmax(0)

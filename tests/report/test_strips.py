@@ -101,6 +101,7 @@ def test_every_imagined_row_starts_with_the_real_context(strips):
         "real",
         "reconstruction",
         "recorded actions",
+        "others, then recorded",
         "naive actions",
         "naive, held once clean",
         "stable actions",

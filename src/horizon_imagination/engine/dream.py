@@ -23,6 +23,7 @@ from horizon_imagination.imagination import (
     recorded_actor,
 )
 from horizon_imagination.models.actor_critic import Actor
+from horizon_imagination.schedules import changeable
 from horizon_imagination.stable_actions import Dice
 from horizon_imagination.types import (
     Actions,
@@ -118,6 +119,16 @@ def _velocity(world: WorldModel, real: Flags | None) -> VelocityFn:
         return world.velocity(z, tau, prev_actions, seen)
 
     return velocity
+
+
+def changing_actions(schedule: Schedule, first: Actions, last: Actions) -> list[Actions]:
+    """Actions for every row: each is the first one while its frame is `changeable`, then the last.
+
+    Once a frame is half clean, or moves for the last time, its action stays.
+    """
+    early = changeable(schedule).to(last.device)
+    rows = (entrywise(row.expand(last.shape[:2]), last) for row in early)
+    return [torch.where(row, first, last) for row in rows]
 
 
 @torch.no_grad()

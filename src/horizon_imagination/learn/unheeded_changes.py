@@ -6,37 +6,20 @@ a policy does in dreams is not what it would do outside, and it may be paid for 
 """
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 from torch import Tensor
 
 from horizon_imagination.actions import ActionSpace
-from horizon_imagination.engine.dream import imagine_recorded
+from horizon_imagination.engine.dream import changing_actions, imagine_recorded
 from horizon_imagination.flow import uniform_noise
 from horizon_imagination.imagination import Context
 from horizon_imagination.learn.world_model import Experience
-from horizon_imagination.schedules import moving
-from horizon_imagination.types import Actions, Schedule, entrywise, zero_action
+from horizon_imagination.schedules import changeable
+from horizon_imagination.types import Actions, Schedule, zero_action
 from horizon_imagination.world_model import WorldModel
 
 TINY = 1e-12
 """In the place of no difference between two actions."""
-
-
-def begins(schedule: Schedule) -> Bool[Tensor, "row horizon"]:
-    """Where a frame is less than half clean and will move once more at a later row.
-
-    The first frame is left out: it follows the context, where actions do not change.
-
-    >>> begins(torch.tensor([[0.0, 0.0], [1.0, 0.4], [1.0, 1.0]])).int()
-    tensor([[0, 1],
-            [0, 0],
-            [0, 0]], dtype=torch.int32)
-    """
-    moves = torch.cat([moving(schedule), torch.zeros_like(schedule[-1:], dtype=torch.bool)])
-    later = moves.flip(0).int().cumsum(0).flip(0) - moves.int() > 0
-    early = moves & later & (schedule < 0.5)
-    early[:, 0] = False
-    return early
 
 
 @torch.no_grad()
@@ -55,7 +38,7 @@ def unheeded_changes(
     counted that they still add after the change. Nothing where the schedule leaves no room for a
     change. All draws are the CPU's.
     """
-    early = begins(schedule)
+    early = changeable(schedule)
     if not early.any():
         return {}
     segments, length, *frame = batch.z.shape
@@ -66,17 +49,15 @@ def unheeded_changes(
     taken = zero_action(batch.prev_actions[:, context:])
     other = actions.another(taken, rng)
     other[:, 0] = taken[:, 0]
-    changing = [torch.where(_each(row, taken), other, taken) for row in early.to(taken.device)]
     seen = batch.mask[:, context:] & early.any(0).to(batch.mask.device)
 
     def error(given: Actions | list[Actions]) -> Float[Tensor, ""]:
         dreamed = imagine_recorded(world, start, given, noise, schedule).z[-1]
         return ((dreamed - batch.z[:, context:]).square().mean((2, 3, 4)) * seen).sum()
 
-    true, wrong, changed = error(taken), error(other), error(changing)
+    true, wrong, changed = (
+        error(taken),
+        error(other),
+        error(changing_actions(schedule, other, taken)),
+    )
     return {"unheeded_changes": (changed - true) / (wrong - true).clamp(min=TINY)}
-
-
-def _each(row: Bool[Tensor, " horizon"], actions: Actions) -> Bool[Tensor, "..."]:
-    """The flags of a row for every trajectory and entry of its actions."""
-    return entrywise(row.expand(actions.shape[:2]), actions)

@@ -17,14 +17,19 @@ from horizon_imagination.config import ScheduleKind
 from horizon_imagination.data import Store
 from horizon_imagination.device import autocast
 from horizon_imagination.engine.draws import Sampler, sample_draws
-from horizon_imagination.engine.dream import Start, dream, imagine_recorded
+from horizon_imagination.engine.dream import (
+    Start,
+    changing_actions,
+    dream,
+    imagine_recorded,
+)
 from horizon_imagination.envs.spaces import from_world
 from horizon_imagination.errors import UsageError, as_usage_error
 from horizon_imagination.imagination import Imagined, change_count
 from horizon_imagination.returns import until_first_end
-from horizon_imagination.schedules import schedule_of_kind
+from horizon_imagination.schedules import changeable, schedule_of_kind
 from horizon_imagination.streams import derive_seed
-from horizon_imagination.types import Actions, Latents, Schedule, entrywise, no_action
+from horizon_imagination.types import Actions, Latents, Schedule, entrywise, no_action, zero_action
 
 SAMPLERS: dict[Sampler, str] = {
     "naive": "naive actions",
@@ -149,16 +154,26 @@ def reconstruction_row(agent: Agent, scene: Scene, example: int) -> Row:
 
 
 @torch.no_grad()
-def imagine_scene(agent: Agent, scene: Scene, schedule: Schedule, seed: int) -> Imagined:
-    """Imagine under the actions that were recorded; after the end of an episode, action 0."""
+def imagine_scene(
+    agent: Agent, scene: Scene, schedule: Schedule, seed: int, *, changing: bool = False
+) -> Imagined:
+    """Imagine under the actions that were recorded; after the end of an episode, action 0.
+
+    If they are `changing`, frames begin under other actions, and end under the recorded ones.
+    """
     rng = torch.Generator(agent.device).manual_seed(seed)
     shape = (len(scene.frames), scene.horizon, *agent.latent_shape)
     noise = sample_draws(shape, len(schedule), agent.action_space, "stable", rng).noise
     actions = scene.prev_actions[:, scene.context :].to(agent.device)
     context, real = scene.start.world_model_context(scene.context)
+    given: Actions | list[Actions] = actions
+    if changing:
+        taken = zero_action(actions)
+        other = agent.action_space.another(taken, torch.Generator().manual_seed(seed))
+        given = changing_actions(schedule, other, taken)
     with autocast(agent.config.runtime, agent.device):
         return imagine_recorded(
-            agent.world_model, context, actions, noise, schedule, real=real, record=True
+            agent.world_model, context, given, noise, schedule, real=real, record=True
         )
 
 
@@ -234,11 +249,17 @@ def sampler_strips(
     schedule: Schedule | None = None,
     samplers: tuple[Sampler, ...] = SHOWN,
 ) -> list[Strip]:
-    """Real, reconstructed, and imagined under recorded actions and those of each sampler."""
+    """Real, reconstructed, and imagined: under recorded actions, under other ones that become the
+    recorded ones while frames are denoised, and under those of each sampler."""
     schedule = agent.schedule if schedule is None else schedule
     noise = derive_seed(seed, "noise")
     recorded = imagine_scene(agent, scene, schedule, noise)
     columns = [imagined_rows(agent, scene, schedule, recorded, "recorded actions")]
+    if changeable(schedule).any():
+        changed = imagine_scene(agent, scene, schedule, noise, changing=True)
+        columns.append(
+            imagined_rows(agent, scene, schedule, changed, "others, then recorded")
+        )
     for sampler in samplers:
         imagined = act_out(agent, scene, schedule, sampler, noise)
         columns.append(imagined_rows(agent, scene, schedule, imagined, SAMPLERS[sampler]))
