@@ -234,6 +234,18 @@ def test_info_and_the_benchmark_read_this_count(capsys):
     assert "7 actions" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize(
+    ("every", "pieces", "segments"), [(2, 1, 4), (3, 1, 3), (3, 2, 4), (0, 1, 0)]
+)
+def test_frames_begun_otherwise_cost_a_forward_pass(every, pieces, segments):
+    learner = replace(PAPER.world_model.learner, micro_batches=pieces)
+    assert learner.batch_size == 8
+    config = replaced(PAPER, world_model={"change_every": every, "learner": learner})
+    ours, changed = costs(PAPER, 6), costs(config, 6)
+    more = changed.steps["world_model"].flops - ours.steps["world_model"].flops
+    assert more == pytest.approx(segments * ours.segment.flops, rel=1e-6, abs=1.0)
+
+
 def test_a_replay_costs_the_denoiser_once_more_and_an_encoding_of_its_own():
     replays = replaced(PAPER, controller={"rewarded": "replay"})
     ours, batch = costs(PAPER, 6), PAPER.controller.learner.batch_size

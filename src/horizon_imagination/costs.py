@@ -256,6 +256,7 @@ class Costs:
             )
         batch = config.controller.learner.batch_size
         steps["controller"] += Forward(self.judged(config, batch).flops, 0.0)
+        steps["world_model"] += Forward(self.segment.flops * _begun_otherwise(config), 0.0)
         return steps
 
     def _learned(self, config: Config) -> Forward:
@@ -312,6 +313,15 @@ def _schedule(config: Config) -> Schedule:
 
 def _entries(config: Config) -> EntryPlan:
     return entry_plan(_schedule(config), clean_level=config.controller.clean_level)
+
+
+def _begun_otherwise(config: Config) -> int:
+    """Segments of a step that the denoiser begins under other actions, before it learns."""
+    cfg = config.world_model
+    if not cfg.change_every:
+        return 0
+    piece = cfg.learner.batch_size // cfg.learner.micro_batches
+    return -(-piece // cfg.change_every) * cfg.learner.micro_batches
 
 
 def _replays(config: Config) -> bool:

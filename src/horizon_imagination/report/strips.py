@@ -257,9 +257,7 @@ def sampler_strips(
     columns = [imagined_rows(agent, scene, schedule, recorded, "recorded actions")]
     if changeable(schedule).any():
         changed = imagine_scene(agent, scene, schedule, noise, changing=True)
-        columns.append(
-            imagined_rows(agent, scene, schedule, changed, "others, then recorded")
-        )
+        columns.append(imagined_rows(agent, scene, schedule, changed, "others, then recorded"))
     for sampler in samplers:
         imagined = act_out(agent, scene, schedule, sampler, noise)
         columns.append(imagined_rows(agent, scene, schedule, imagined, SAMPLERS[sampler]))
