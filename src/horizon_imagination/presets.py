@@ -113,6 +113,7 @@ CATCH = Config(
     world_model=WorldModelConfig(
         segment_length=8,
         horizon_times=0.8,
+        change_every=2,
         learner=LearnerConfig(
             batch_size=32, steps_per_epoch=40, first_epoch=5, learning_rate=2e-3,
             final_learning_rate=2e-4, decay_steps=2800, eps=1e-6,
@@ -198,6 +199,7 @@ DEBUG = Config(
     world_model=WorldModelConfig(
         segment_length=7,
         horizon_times=0.5,
+        change_every=2,
         learner=LearnerConfig(batch_size=4, steps_per_epoch=4, first_epoch=1, eps=1e-6),
     ),
     controller=ControllerConfig(

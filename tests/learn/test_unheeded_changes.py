@@ -57,6 +57,10 @@ def test_padding_does_not_count(world):
     assert measured(world(), batch=short) == measured(world(), batch=spoiled)
 
 
+def test_a_world_that_hears_no_action_has_nothing_to_heed():
+    assert measured(Knows(hears=False))["unheeded_changes"] == 0
+
+
 def test_nothing_is_said_where_no_action_can_change():
     assert measured(Knows(), horizon_schedule(3, 3, 1)) == {}
     assert measured(Knows(), horizon_schedule(3, 30, 1)) != {}, "many steps a frame are room"

@@ -18,8 +18,8 @@ from horizon_imagination.schedules import changeable
 from horizon_imagination.types import Actions, Schedule, zero_action
 from horizon_imagination.world_model import WorldModel
 
-TINY = 1e-12
-"""In the place of no difference between two actions."""
+HEARD = 0.01
+"""Share of the error that other actions must add, so that there is something to heed."""
 
 
 @torch.no_grad()
@@ -35,8 +35,9 @@ def unheeded_changes(
     Segments are imagined from their first frames, three times from the same noise: under the
     actions that were taken, under other ones, and under other ones that become those that were
     taken while the frames are denoised. Of the error that the other actions add, the share is
-    counted that they still add after the change. Nothing where the schedule leaves no room for a
-    change. All draws are the CPU's.
+    counted that they still add after the change; it is 0 as long as the world hardly hears which
+    actions were taken. Nothing where the schedule leaves no room for a change. All draws are the
+    CPU's.
     """
     early = changeable(schedule)
     if not early.any():
@@ -60,4 +61,6 @@ def unheeded_changes(
         error(other),
         error(changing_actions(schedule, other, taken)),
     )
-    return {"unheeded_changes": (changed - true) / (wrong - true).clamp(min=TINY)}
+    added = wrong - true
+    share = (changed - true) / torch.where(added > HEARD * true, added, torch.inf)
+    return {"unheeded_changes": share}
