@@ -126,7 +126,7 @@ class LearnerConfig:
 
     def __post_init__(self) -> None:
         if self.batch_size < 1 or self.steps_per_epoch < 0 or self.micro_batches < 1:
-            raise ValueError("batch_size and micro_batches must be >= 1, steps_per_epoch >= 0")
+            raise ValueError("batch_size, micro_batches: at least 1; steps_per_epoch: at least 0")
         if self.batch_size % self.micro_batches:
             parts, size = self.micro_batches, self.batch_size
             raise ValueError(f"micro_batches ({parts}) must divide batch_size ({size})")
