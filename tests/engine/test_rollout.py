@@ -120,7 +120,12 @@ def test_recorded_actions_agree_and_only_the_clean_row_is_kept_on_request(
         first_action=actions[:, 0],
     )
     windowed = imagine_windowed(
-        around(denoiser), RecordedActor(actions), noise, schedule, context, record=False
+        around(denoiser),
+        RecordedActor([actions] * len(schedule)),
+        noise,
+        schedule,
+        context,
+        record=False,
     )
     assert len(windowed.z) == 1
     torch.testing.assert_close(windowed.z[-1], plain.z[-1], atol=1e-5, rtol=1e-5)

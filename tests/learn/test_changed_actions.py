@@ -10,6 +10,7 @@ from horizon_imagination.config import DenoiserConfig, WorldModelConfig
 from horizon_imagination.flow import interpolate, uniform_noise
 from horizon_imagination.imagination import Context, imagine, recorded_actor
 from horizon_imagination.learn.learner import sum_terms
+from horizon_imagination.learn.ranks import Ranks
 from horizon_imagination.learn.world_model import (
     begun_otherwise,
     changed_frames,
@@ -75,15 +76,43 @@ def test_half_of_the_noisy_frames_of_one_sample_in_so_many_change(every):
     batch = experience(300, 5, rng)
     noise = uniform_noise(*batch.z.shape, rng=rng)
     tau = torch.tensor([1.0, 0.8, 0.6, 0.4, 0.2]).expand(300, -1)
-    cfg = replace(CHANGED, change_every=every)
-    begun = changed_frames(cfg, tau, rng)
+    begun = changed_frames(tau, every, rng)
     assert not begun[:, 0].any()
     assert begun[::every, 1:].float().mean().item() == pytest.approx(0.5, abs=0.06)
     begun[::every] |= tau[::every] < 0.3
     assert begun.any(1).tolist() == [row % every == 0 for row in range(300)]
-    found = with_changes(towards_the_action, cfg, batch, tau, noise, begun)
+    others, rows = torch.full_like(batch.prev_actions, 7), slice(None, None, every)
+    found = with_changes(towards_the_action, batch, tau, noise, others, begun, rows)
     assert found.isfinite().all()
     assert torch.equal((found != noise).flatten(2).any(-1), begun)
+
+
+@pytest.mark.parametrize(
+    ("samples", "world", "every"), [(8, 2, 2), (7, 3, 2), (4, 4, 2), (9, 2, 3)]
+)
+def test_ranks_begin_the_frames_of_one_process(samples, world, every):
+    """Each its own rows; some may have none."""
+    rng, lengths = torch.Generator().manual_seed(0), []
+
+    def denoiser(z, tau, actions):
+        lengths.append(len(z))
+        return torch.zeros_like(z) if len(z) else pytest.fail("asked about nothing")
+
+    def loss(ranks):
+        rng.manual_seed(1)
+        batch = experience(samples, 4, rng)
+        noise, tau = uniform_noise(*batch.z.shape, rng=rng), torch.full((samples, 4), 0.5)
+        begun = changed_frames(tau, every, rng)
+        own = ranks.share((batch, tau, noise, batch.prev_actions.roll(1, 0), begun))
+        rows = slice(-ranks.rows(samples).start % every, None, every)
+        return with_changes(denoiser, *own, rows)
+
+    whole = loss(Ranks())
+    asked = sum(lengths)
+    lengths.clear()
+    parts = [loss(Ranks(rank, world)) for rank in range(world)]
+    torch.testing.assert_close(torch.cat(parts), whole)
+    assert sum(lengths) == asked == -(-samples // every)
 
 
 def test_under_a_uniform_weight_changed_frames_count_by_their_clean_error():

@@ -93,6 +93,15 @@ def test_each_ailment_is_found_by_itself(name, changes):
     assert names(run_of(**changes)) == [name]
 
 
+@pytest.mark.parametrize("changes", [{"controller__replayed_reward": 0.4},
+                                     {"world_model__unheeded_changes": 0.7}])  # fmt: skip
+def test_nobody_is_told_to_switch_on_what_is_on(changes):
+    config = PRESETS["demo"][1]
+    off = replaced(config, world_model={"change_every": 0})
+    (taught,), (untaught,) = (diagnose(run_of(x, **changes)) for x in (config, off))
+    assert "change-every" in untaught.advice and "change-every" not in taught.advice
+
+
 def test_a_world_without_rewards_is_told():
     nothing = {"world_model__imagined_reward": 0.0, "world_model__real_reward": 0.0}
     nothing |= {"world_model__read_reward": 0.0, "fresh__read_reward": 0.0, "env__return": 0.0}

@@ -149,8 +149,10 @@ def imagine_recorded(
     Where a recording has no action (after its end) it is action 0. `real` is False where a
     left-padded context has no frame. Without `record` a window keeps the clean row alone.
     """
-    rows = [actions] * len(schedule) if isinstance(actions, Tensor) else actions
-    rows = [zero_action(row) for row in rows]
+    if isinstance(actions, Tensor):
+        rows = [zero_action(actions)] * len(schedule)
+    else:
+        rows = [zero_action(row) for row in actions]
     if window and isinstance(world, WindowedWorldModel):
         actor = RecordedActor(rows)
         return imagine_windowed(world, actor, noise, schedule, context, real=real, record=record)

@@ -87,14 +87,14 @@ class WindowedActor:
 
 
 class RecordedActor:
-    """Actions given in advance for every frame, the same at every row or each row's own."""
+    """Actions given in advance, for every row and frame."""
 
-    def __init__(self, actions: Actions | Sequence[Actions]) -> None:
-        self.actions = actions
+    def __init__(self, rows: Sequence[Actions]) -> None:
+        self.rows = rows
 
     def act(self, row: int, z: Tensor, stop: int) -> Actions:
         """Those of a row."""
-        return self.actions if isinstance(self.actions, Tensor) else self.actions[row]
+        return self.rows[row]
 
 
 @torch.no_grad()

@@ -96,30 +96,31 @@ def begun_otherwise(
     return torch.where(here, noise + share * (imagined - batch.z), noise)
 
 
-def changed_frames(cfg: WorldModelConfig, tau: Times, rng: torch.Generator) -> Flags:
-    """Half of the noisy frames, in the first of every `change_every` samples."""
+def changed_frames(tau: Times, every: int, rng: torch.Generator) -> Flags:
+    """Half of the noisy frames, in the first of every so many samples."""
     half = torch.rand(*tau.shape, generator=rng, device=rng.device) < 0.5
-    first = torch.arange(len(tau), device=rng.device) % cfg.change_every == 0
+    first = torch.arange(len(tau), device=rng.device) % every == 0
     return half & (tau < 1) & rearrange(first, "b -> b 1")
 
 
 def with_changes(
     denoiser: VelocityFn,
-    cfg: WorldModelConfig,
     batch: Experience,
     tau: Times,
     noise: Latents,
+    others: Actions,
     begun: Flags,
+    rows: slice,
 ) -> Latents:
-    """The noise of a batch whose frames of `begun` were begun under the actions of another sample.
+    """The noise of a batch whose frames of `begun` were begun under other actions.
 
-    The denoiser is asked about the samples alone that have such frames.
+    The denoiser is asked about the rows alone that have such frames.
     """
-    rows = slice(None, None, cfg.change_every)
-    others = batch.prev_actions.roll(1, 0)[rows]
+    if not len(tau[rows]):  # a rank may have none
+        return noise
     some = Experience(*(part[rows] for part in batch))
     noise = noise.clone()
-    noise[rows] = begun_otherwise(denoiser, some, tau[rows], noise[rows], others, begun[rows])
+    noise[rows] = begun_otherwise(denoiser, some, tau[rows], noise[rows], others[rows], begun[rows])
     return noise
 
 
@@ -203,13 +204,15 @@ def world_model_loss(
         samples, length = batch.mask.shape
         tau = sample_training_times(samples, length, context, cfg, rng)
         noise = uniform_noise(*batch.z.shape, rng=rng)
-        begun = None
+        own, begun = ranks.share((batch, tau, noise)), None
         if cfg.change_every:
-            begun = changed_frames(cfg, tau, rng)
-            noise = with_changes(denoiser, cfg, batch, tau, noise, begun)
-            begun = ranks.share(begun)
-        shared = ranks.share((batch, tau, noise))
-        terms |= denoiser_terms(denoiser, denoiser_cfg, *shared, cfg.noise_ahead, begun)
+            begun = changed_frames(tau, cfg.change_every, rng)
+            others = batch.prev_actions.roll(1, 0)  # of another sample
+            begun, others = ranks.share((begun, others))
+            first = -ranks.rows(samples).start % cfg.change_every
+            rows = slice(first, None, cfg.change_every)
+            own = *own[:2], with_changes(denoiser, *own, others, begun, rows)
+        terms |= denoiser_terms(denoiser, denoiser_cfg, *own, cfg.noise_ahead, begun)
     means: dict[str, Tensor] = {
         name: ranks.mean(term.total, term.count) for name, term in terms.items()
     }

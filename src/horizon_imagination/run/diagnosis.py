@@ -25,7 +25,6 @@ UNPAID = 0.5
 """Share of the real reward by which the imagined one may be off."""
 UNHEEDED = 0.5
 """Share of a first action's effect that may stay in a frame which another action ends."""
-HEED = "--world-model.change-every 2"
 BEYOND = 3.0
 """How many times the greatest possible value a critic may claim."""
 BURST = 100.0
@@ -142,7 +141,7 @@ def paid_for_changing_actions(run: Run) -> Iterator[Finding]:
         f"{number(replayed, 3)}",
         "the policy changes actions while frames are denoised and imagines rewards that no action "
         "earns",
-        f"{HEED} in a new run, or --imagination.decay-horizon 1",
+        _heed(run),
     )
 
 
@@ -157,8 +156,15 @@ def unheeded_changes(run: Run) -> Iterator[Finding]:
         f"where an action changes while its frame is denoised, {number(100 * share, 3)} % of what "
         "the first one led to stays",
         "dreams do not show what a policy does in the end, and may pay for what it did before",
-        f"{HEED} in a new run, or --imagination.decay-horizon 1",
+        _heed(run),
     )
+
+
+def _heed(run: Run) -> str:
+    """What to try where changed actions do harm, other than what the run has."""
+    taught = run.config.world_model.change_every > 0
+    flag = "--controller.rewarded replay" if taught else "--world-model.change-every 2"
+    return f"{flag} in a new run, or --imagination.decay-horizon 1"
 
 
 def memorised_rewards(run: Run) -> Iterator[Finding]:
