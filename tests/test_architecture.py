@@ -12,7 +12,8 @@ ROOT = Path(__file__).parent.parent / "src" / "horizon_imagination"
 MODULES = sorted(ROOT.rglob("*.py"))
 TESTS = sorted(Path(__file__).parent.rglob("*.py"))
 
-VOCABULARY = {"types", "errors", "files", "wording", "config", "schema", "version"}
+VOCABULARY = {"types", "errors", "files", "wording", "schema", "version"}
+VOCABULARY |= {"config", "learner_config"}
 METHOD = {
     *("schedules", "stable_actions", "gaussian_actions", "actions", "flow", "imagination"),
     *("returns", "windows", "world_model"),

@@ -136,7 +136,7 @@ def losses(variant: str, folder: Path) -> dict[str, list[float]]:
     for learner in made.in_order():
         latents.forget()
         latents.refresh()
-        learner.begin(0)
+        learner.begin(0, 0)
         for _ in range(STEPS):
             metrics = learner.step()
             for name in WATCHED[learner.name]:

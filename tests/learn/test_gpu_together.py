@@ -33,7 +33,7 @@ def trained(folder, *, streams: bool, lag: bool = True):
     assert together is not None and together._learning is not None
     if not streams:
         together._learning = together._acting = None
-    together.begin(0)
+    together.begin(1, 0)
     frames, found = batches.frames(64), []
     for _ in range(ROUNDS):
         with together.acting():

@@ -134,6 +134,15 @@ def test_a_resting_learner_works_in_every_nth_epoch():
         learner(rest_every=0)
 
 
+def test_a_learner_takes_more_steps_in_its_early_epochs():
+    cfg = learner(steps_per_epoch=3, first_epoch=1, early_until=4, early_steps=5, last_epoch=5)
+    assert [cfg.steps_in(epoch) for epoch in range(7)] == [0, 5, 5, 5, 3, 3, 0]
+    assert [learner(steps_per_epoch=3).steps_in(epoch) for epoch in (0, 9)] == [3, 3]
+    assert learner(steps_per_epoch=0, early_until=4, early_steps=5).steps_in(0) == 0
+    with pytest.raises(ValueError, match="early_until 4 needs early_steps of at least 1"):
+        learner(early_until=4)
+
+
 def test_denoiser_and_reward_model_and_actor_and_critic_are_groups_of_their_own(tmp_path):
     _, made = learners(tmp_path)
     assert list(made.world_model.parameters) == ["denoiser", "reward"]
@@ -145,7 +154,7 @@ def test_denoiser_and_reward_model_and_actor_and_critic_are_groups_of_their_own(
 def test_a_learner_works_from_its_first_to_its_last_epoch(tmp_path):
     parameter = torch.nn.Parameter(torch.ones(2))
     made = squares(parameter, Guard(tmp_path, 1), learner(first_epoch=2, last_epoch=3), torch.ones)
-    assert [made.active(epoch) for epoch in range(5)] == [False, False, True, True, False]
+    assert [made.steps_in(epoch) for epoch in range(5)] == [0, 0, 1, 1, 0]
 
 
 def test_a_loss_that_is_no_number_stops_before_the_weights_move(tmp_path):

@@ -12,6 +12,7 @@ from horizon_imagination.learn.batches import RandomBatches
 from horizon_imagination.learn.guard import Guard
 from horizon_imagination.learn.learners import make_learners
 from horizon_imagination.learn.ranks import Ranks
+from horizon_imagination.presets import replaced
 from horizon_imagination.run.epoch import Epoch
 from horizon_imagination.streams import Streams
 
@@ -43,7 +44,7 @@ def made(folder, world_model=1, controller=1):
 def test_both_take_the_steps_of_an_epoch_spread_over_the_stage(tmp_path, both):
     together = made(tmp_path, *both)[1]
     for stage in (0, 1):
-        together.begin(0)
+        together.begin(1, 0)
         for done in range(1, both[1] + 1):
             together.step()
             shares = both[0] * done // both[1], done
@@ -52,11 +53,25 @@ def test_both_take_the_steps_of_an_epoch_spread_over_the_stage(tmp_path, both):
     assert together.steps == 2 * both[1]
 
 
+def test_each_takes_the_steps_of_an_early_epoch_in_one(tmp_path):
+    cfg = overlapping(2, 3)
+    more = replace(cfg.world_model.learner, early_until=2, early_steps=7)
+    torch.manual_seed(0)
+    together = learners(tmp_path, replaced(cfg, world_model={"learner": more}))[1].together
+    taken = []
+    for epoch in (1, 2):
+        together.begin(epoch, 0)
+        for _ in range(together.steps_in(epoch)):
+            together.step()
+        taken.append((together.world_model.steps, together.controller.steps))
+    assert taken == [(7, 3), (9, 6)]
+
+
 @pytest.mark.parametrize("both", [(3, 4), (5, 2)], ids=str)
 def test_a_stage_that_was_interrupted_goes_on_with_the_steps_that_are_left(tmp_path, both):
     together = made(tmp_path, *both)[1]
     for done in range(both[1]):
-        together.begin(done)
+        together.begin(1, done)
         together.step()
     assert (together.world_model.steps, together.controller.steps) == both
 
@@ -66,7 +81,7 @@ def test_figures_are_means_over_the_steps_of_their_own_learner(tmp_path, both):
     together, epoch, own = made(tmp_path, *both)[1], Epoch(), {}
     for one in (together.world_model, together.controller):
         one.step = noted(one.step, own.setdefault(one.name, []))
-    together.begin(0)
+    together.begin(1, 0)
     for _ in range(both[1]):
         epoch.add(together.step())
     for count, (name, steps) in zip(both, own.items(), strict=True):
@@ -97,7 +112,7 @@ def controller_after(folder, world_model, between=lambda copies: None):
     """Weights of actor and critic after a stage with so many steps of the world model."""
     agent, together = made(folder, world_model, STEPS)
     apart(together.controller, STEPS)
-    together.begin(0)
+    together.begin(1, 0)
     for _ in range(STEPS):
         between(together.copies)
         together.step()
@@ -127,7 +142,7 @@ def test_the_world_model_learns_what_it_learns_alone(tmp_path):
     for name in ("together", "alone"):
         agent, together = made(tmp_path / name, STEPS, STEPS)
         apart(together.world_model, STEPS)
-        together.begin(0)
+        together.begin(1, 0)
         for _ in range(STEPS):
             together.step() if name == "together" else together.world_model.step()
         agents.append(agent)
@@ -139,7 +154,7 @@ def test_the_world_model_learns_what_it_learns_alone(tmp_path):
 def test_a_new_stage_imagines_in_what_the_world_model_has_learned(tmp_path):
     agent, together = made(tmp_path)
     for stage in range(2):
-        together.begin(0)
+        together.begin(1, 0)
         copied, own = together.copies.state(), agent.reward.state_dict()
         assert all(torch.equal(copied[f"reward.{name}"], own[name]) for name in own), stage
         together.step()

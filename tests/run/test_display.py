@@ -35,9 +35,9 @@ class Clock:
 
 
 PLAN = [
-    Stage("collect", 10),
-    Stage("tokenizer", 5, lambda epoch: epoch <= 1),
-    Stage("controller", 4, lambda epoch: epoch >= 3),
+    Stage("collect", lambda epoch: 10),
+    Stage("tokenizer", lambda epoch: 5 * (epoch <= 1)),
+    Stage("controller", lambda epoch: 4 * (epoch >= 3)),
 ]
 
 
@@ -167,8 +167,8 @@ from horizon_imagination.presets import PRESETS
 from horizon_imagination.run.callbacks import Stage
 from horizon_imagination.run.display import OTHERS, RETURNS, Display
 
-late = Stage("controller", 4, lambda epoch: epoch >= 3)
-plan = [Stage("collect", 10), Stage("world_model", 5), late]
+late = Stage("controller", lambda epoch: 4 * (epoch >= 3))
+plan = [Stage("collect", lambda epoch: 10), Stage("world_model", lambda epoch: 5), late]
 agent = N(config=PRESETS["debug"][1], device="cpu")
 start = N(agent=agent, folder=Path("runs/" + 12 * "long-"), plan=plan, first_epoch=0, seconds=7e4)
 display = Display()

@@ -87,6 +87,15 @@ def test_the_time_of_a_run_is_its_steps(monkeypatch):
     assert estimate(bursts, 3, torch.device("cpu")).stages["tokenizer"] == 4 * 4
 
 
+def test_early_epochs_have_steps_of_their_own(monkeypatch):
+    rehearsed(monkeypatch)
+    own = replace(DEBUG.world_model.learner, early_until=3, early_steps=10)  # epochs 1 and 2
+    found = estimate(
+        costs(replaced(DEBUG, world_model={"learner": own}), 3), 3, torch.device("cpu")
+    )
+    assert found.stages["world_model"] == (2 * 10 + 3 * 4) * 2
+
+
 def resting(**training):
     """The tokenizer works in epochs 0, 1, 2 and 5 of 6, the others in all from 1 and from 2 on."""
     own = replace(DEBUG.tokenizer.learner, rest_from=2, rest_every=3)

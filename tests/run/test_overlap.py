@@ -30,7 +30,7 @@ def learner(section, config=DEBUG, **changes):
 QUICK = replaced(
     DEBUG,
     tokenizer=learner("tokenizer", steps_per_epoch=1),
-    world_model=learner("world_model", steps_per_epoch=5),
+    world_model=learner("world_model", steps_per_epoch=5, early_until=3, early_steps=7),
     # A policy that changes fast: what it does tells which weights it acts with.
     controller=learner("controller", steps_per_epoch=3, first_epoch=1, learning_rate=0.05),
     training={"epochs": 5, "snapshot_every": 3, "evaluation_episodes": 2},
@@ -90,7 +90,7 @@ def test_an_epoch_in_which_the_tokenizer_works_has_its_stages_one_after_the_othe
 
 def test_the_plan_is_what_the_trainer_does(reference, seen):
     for epoch in range(5):
-        planned = {x.name: x.steps for x in seen.plan if x.works_in(epoch)}
+        planned = {x.name: x.steps_in(epoch) for x in seen.plan if x.steps_in(epoch)}
         if epoch == 0:
             planned["collect"] += CONFIG.training.initial_steps  # told apart from every epoch's
         assert planned == seen.announced[epoch] == seen.taken[epoch]

@@ -99,17 +99,12 @@ class Learner:
             capturable=self.graphed,
         )
 
-    @property
-    def steps_per_epoch(self) -> int:
-        """Steps in an epoch in which it works."""
-        return self.config.steps_per_epoch
+    def steps_in(self, epoch: int) -> int:
+        """Steps that it takes in an epoch, 0 where it rests."""
+        return self.config.steps_in(epoch)
 
-    def active(self, epoch: int) -> bool:
-        """Whether this learner takes steps in an epoch."""
-        return self.config.works_in(epoch)
-
-    def begin(self, done: int) -> None:
-        """A stage begins, or goes on after so many steps."""
+    def begin(self, epoch: int, done: int) -> None:
+        """A stage of an epoch begins, or goes on after so many steps."""
         if not done:
             self.before_stage()
 

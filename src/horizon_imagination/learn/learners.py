@@ -48,7 +48,7 @@ class Learners(NamedTuple):
         if self.overlaps(epoch):
             assert self.together is not None
             return [self.together]
-        return [x for x in self.in_order() if x.active(epoch)]
+        return [x for x in self.in_order() if x.steps_in(epoch)]
 
     def overlaps(self, epoch: int) -> bool:
         """Whether world model and controller learn concurrently in an epoch."""

@@ -102,8 +102,9 @@ def _seconds(agent: Agent, batches: RandomBatches) -> dict[str, Seconds]:
     guard = Guard(Path(), every=1 if device.type == "cpu" else 25, writes=False)
     learners = make_learners(agent, batches, Streams(agent.config.seed, device), guard)
     calls: dict[str, Callable[[], object]] = {x.name: x.step for x in learners.in_order()}
-    if learners.together is not None and agent.captured:
-        learners.together.begin(0)
+    late = [x for x in range(agent.config.training.epochs) if learners.overlaps(x)][-1:]
+    if learners.together is not None and agent.captured and late:
+        learners.together.begin(late[0], 0)
         calls[Together.name] = learners.together.step
     block = batches.frames(BLOCKS[device.type])
     calls |= {ENCODE: lambda: agent.encode(block), ACT: _acting(agent, block[:1])}

@@ -22,8 +22,7 @@ class Together:
 
     def __init__(self, world_model: Learner, controller: Learner, copies: Copies) -> None:
         self.world_model, self.controller, self.copies = world_model, controller, copies
-        self.steps_per_epoch = controller.steps_per_epoch
-        self._done = 0
+        self._done = self._whole = self._each = 0
         self._learning = self._acting = None
         if controller.graphed:
             self._learning = torch.cuda.Stream()
@@ -34,9 +33,15 @@ class Together:
         """Steps of the controller so far."""
         return self.controller.steps
 
-    def begin(self, done: int) -> None:
-        """A stage begins, or goes on after so many steps with the copies that it began with."""
-        self._done = done
+    def steps_in(self, epoch: int) -> int:
+        """Steps of the controller in an epoch in which both work."""
+        return self.controller.steps_in(epoch)
+
+    def begin(self, epoch: int, done: int) -> None:
+        """A stage of an epoch begins, or goes on after so many steps with the copies that it began
+        with."""
+        self._done, self._whole = done, self.steps_in(epoch)
+        self._each = self.world_model.steps_in(epoch)
         if not done:
             self.copies.refresh()
         for stream in (self._learning, self._acting):
@@ -45,7 +50,7 @@ class Together:
 
     def step(self) -> Metrics:
         """One step of the controller and, beside it, those of the world model that are due."""
-        each, whole = self.world_model.steps_per_epoch, self.steps_per_epoch
+        each, whole = self._each, self._whole
         due = (self._done + 1) * each // whole - self._done * each // whole
         with _on(self._learning):
             found = [self.world_model.step() for _ in range(due)]

@@ -20,27 +20,21 @@ from horizon_imagination.data import Store
 from horizon_imagination.learn.batches import Batches
 
 
-def _always(epoch: int) -> bool:
-    return True
-
-
 @dataclass(frozen=True)
 class Stage:
-    """A part of the epochs in which it works."""
+    """A part of the epochs in which it has steps."""
 
     name: str
-    steps: int
-    """Steps per epoch."""
-    works_in: Callable[[int], bool] = _always
-    """Whether it runs in an epoch (from 0)."""
+    steps_in: Callable[[int], int]
+    """Its steps in an epoch (from 0)."""
 
     def steps_between(self, first: int, epochs: int) -> int:
         """Steps in the epochs first .. epochs - 1.
 
-        >>> Stage("tokenizer", 10, lambda epoch: 2 <= epoch <= 4).steps_between(3, 9)
+        >>> Stage("tokenizer", lambda epoch: 10 if epoch <= 4 else 0).steps_between(3, 9)
         20
         """
-        return self.steps * sum(map(self.works_in, range(first, epochs)))
+        return sum(map(self.steps_in, range(first, epochs)))
 
 
 def _ignored() -> None:

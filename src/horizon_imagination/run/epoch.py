@@ -12,7 +12,9 @@ from horizon_imagination.collect import Collected, Collector, Unfinished
 from horizon_imagination.config import Config
 from horizon_imagination.envs.supervised import Supervised
 from horizon_imagination.learn.copies import Copies
+from horizon_imagination.learn.learner import Learner
 from horizon_imagination.learn.learners import Learners
+from horizon_imagination.learn.together import Together
 from horizon_imagination.models.recurrent import RecurrentState
 from horizon_imagination.run.callbacks import Stage
 from horizon_imagination.run.selection import EVALUATE, evaluates_in
@@ -161,16 +163,19 @@ def plan_of(
     """The stages of an epoch, and in which epochs each of them works."""
     cfg = config.training
 
-    def apart(epoch: int) -> bool:
-        return not learners.overlaps(epoch)
+    def collected(epoch: int) -> int:
+        return 0 if learners.overlaps(epoch) else cfg.collect_steps
 
-    stages = [Stage("collect", cfg.collect_steps, apart)] if collects else []
-    for learner in learners.in_order():
-        works = partial(lambda own, epoch: own.active(epoch) and apart(epoch), learner)
-        stages.append(Stage(learner.name, learner.steps_per_epoch, works))
-    if learners.together is not None:
-        together = learners.together
-        stages.append(Stage(together.name, together.steps_per_epoch, learners.overlaps))
+    def learned(learner: Learner | Together, epoch: int) -> int:
+        return learner.steps_in(epoch) if learner in learners.active(epoch) else 0
+
+    def evaluated(epoch: int) -> int:
+        return cfg.evaluation_episodes if evaluates_in(config, epoch) else 0
+
+    stages = [Stage("collect", collected)] if collects else []
+    alone: list[Learner | Together] = [*learners.in_order()]
+    together = [learners.together] if learners.together is not None else []
+    stages += [Stage(x.name, partial(learned, x)) for x in [*alone, *together]]
     if cfg.evaluate_every and evaluates:
-        stages.append(Stage(EVALUATE, cfg.evaluation_episodes, partial(evaluates_in, config)))
+        stages.append(Stage(EVALUATE, evaluated))
     return tuple(stages)

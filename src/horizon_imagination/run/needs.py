@@ -179,12 +179,12 @@ def estimate(counted: Costs, actions: ActionSpace | int, device: torch.device) -
     beside = [x for x in range(cfg.epochs) if each.together is not None and overlaps(x, *learners)]
     for name, seconds in each.steps.items():
         own = getattr(config, name).learner
-        works = sum(map(own.works_in, range(cfg.epochs))) - (name != "tokenizer") * len(beside)
-        stages[name] = seconds * own.steps_per_epoch * works
+        apart = set(range(cfg.epochs)) - set(beside if name != "tokenizer" else ())
+        stages[name] = seconds * sum(map(own.steps_in, apart))
         epoch[name] = seconds * own.steps_per_epoch
     if each.together is not None:
-        steps = config.controller.learner.steps_per_epoch
-        stages[Together.name] = each.together * steps * len(beside)
+        steps = sum(map(config.controller.learner.steps_in, beside))
+        stages[Together.name] = each.together * steps
     stages["encoding"] = frames_encoded(config) * each.encode
     stages["acting"] = frames_acted(config, len(beside)) * each.act
     return Estimate(stages, each.slowdown, each.trial, epoch)

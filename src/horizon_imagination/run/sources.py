@@ -57,7 +57,7 @@ def offline_config(config: Config, data: Path) -> Config:
         channels="stack" if stack else config.env.channels,
         stack_channels=channels if stack else 0,
     )
-    return _phases(dataclasses.replace(config, env=env))
+    return in_phases(dataclasses.replace(config, env=env))
 
 
 def own_store(folder: Path, env: gymnasium.Env, config: Config, run: str) -> Store:
@@ -84,21 +84,24 @@ def check_trainable(store: Store, run: Path) -> None:
         )
 
 
-def _phases(config: Config) -> Config:
+def in_phases(config: Config) -> Config:
+    """Offline training: tokenizer, then world model, then controller, as `offline` plans them."""
     plan = config.offline
     second = plan.tokenizer_epochs
     third = second + plan.world_model_epochs
     return dataclasses.replace(
         config,
         tokenizer=_learner(
-            config.tokenizer, first_epoch=0, last_epoch=second - 1, steps=plan.tokenizer_steps
+            config.tokenizer, first_epoch=0, last_epoch=second - 1, early_until=0,
+            steps=plan.tokenizer_steps,
         ),
         world_model=_learner(
-            config.world_model, first_epoch=second, last_epoch=third - 1,
+            config.world_model, first_epoch=second, last_epoch=third - 1, early_until=0,
             steps=plan.world_model_steps,
         ),
         controller=_learner(
-            config.controller, first_epoch=third, last_epoch=None, steps=plan.controller_steps
+            config.controller, first_epoch=third, last_epoch=None, early_until=0,
+            steps=plan.controller_steps,
         ),
         training=dataclasses.replace(
             config.training, epochs=third + plan.controller_epochs, collect_steps=0, initial_steps=0
@@ -148,7 +151,9 @@ def _earlier(section: Any, epochs: int) -> Any:
     own = section.learner
     last = None if own.last_epoch is None else max(0, own.last_epoch - epochs)
     first = max(0, own.first_epoch - epochs)
-    return _learner(section, steps=own.steps_per_epoch, first_epoch=first, last_epoch=last)
+    early = max(0, own.early_until - epochs)
+    steps = own.steps_per_epoch
+    return _learner(section, steps=steps, first_epoch=first, last_epoch=last, early_until=early)
 
 
 def parse_freeze(text: str) -> tuple[str, ...]:

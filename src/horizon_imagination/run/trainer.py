@@ -306,11 +306,11 @@ class Trainer:
     def _learn(self, epoch: int, learner: Learner | Together) -> dict[str, float]:
         if learner is not self.learners.tokenizer:
             self.latents.refresh()
-        now, steps = self.epoch, learner.steps_per_epoch
+        now, steps = self.epoch, learner.steps_in(epoch)
         before, fresh = time.monotonic() - now.seconds, learner.steps == now.steps
         self.callback.on_stage(epoch, learner.name, steps)
         self.callback.on_step(now.steps)
-        learner.begin(now.steps)
+        learner.begin(epoch, now.steps)
         while now.steps < steps:
             if self.collection is not None and isinstance(learner, Together):
                 share = (now.steps + 1) / steps

@@ -1,0 +1,27 @@
+"""What a run learns from changes in which epochs its learners work."""
+
+from dataclasses import replace
+
+from horizon_imagination.presets import PRESETS, replaced
+from horizon_imagination.run.sources import in_phases, resting
+
+DEBUG = PRESETS["debug"][1]
+
+
+def early(config):
+    """The world model begins in epoch 3 and takes 9 steps in each epoch before the sixth."""
+    own = replace(config.world_model.learner, first_epoch=3, early_until=6, early_steps=9)
+    return replaced(config, world_model={"learner": own})
+
+
+def test_with_a_frozen_tokenizer_early_epochs_come_earlier_too():
+    found = resting(early(DEBUG), frozenset({"tokenizer"}))
+    steps = DEBUG.world_model.learner.steps_per_epoch
+    assert found.tokenizer.learner.steps_in(0) == 0
+    assert [found.world_model.learner.steps_in(x) for x in range(5)] == [9, 9, 9, steps, steps]
+
+
+def test_offline_every_epoch_of_a_learner_has_the_steps_of_the_plan():
+    offline = {"tokenizer_epochs": 1, "world_model_epochs": 3, "world_model_steps": 5}
+    found = in_phases(replaced(early(DEBUG), offline=offline))
+    assert [found.world_model.learner.steps_in(epoch) for epoch in range(5)] == [0, 5, 5, 5, 0]
