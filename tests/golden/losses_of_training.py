@@ -141,6 +141,7 @@ def losses(variant: str, folder: Path) -> dict[str, list[float]]:
             metrics = learner.step()
             for name in WATCHED[learner.name]:
                 found.setdefault(name, []).append(float(f"{float(metrics[name]):.7g}"))
+    store.close()
     return found
 
 

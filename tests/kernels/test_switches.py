@@ -31,7 +31,8 @@ def test_without_a_gpu_auto_is_silent_and_on_warns_once():
     with pytest.warns(UserWarning, match="no CUDA device here") as said:
         assert not agent("on").fused
         assert not agent("on").fused
-    assert len(said) == 1
+    # Others may come meanwhile, when the garbage of earlier tests is collected.
+    assert ["no CUDA device here" in str(one.message) for one in said].count(True) == 1
 
 
 def test_without_triton_a_gpu_takes_the_plain_path(monkeypatch):

@@ -17,7 +17,9 @@ from horizon_imagination.cli.parse import SHORT, parse
 from horizon_imagination.presets import PRESETS
 
 LONGEST = 44
-"""Characters of a flag's description in a list of completions."""
+"""Most characters of a flag's description in a list of completions."""
+MOST_BYTES = 128 * 1024
+"""Of a script: fish hands nearly all of it to Python as one argument, and Linux allows no more."""
 BASH = """
 # Names of files where no flag and no command fits.
 _horizon() {
@@ -63,11 +65,15 @@ def script(shell: str) -> str:
     before, spec, after = re.split(r"(?<=^COMPLETION_SPEC = )(.*)$", said.getvalue(), flags=re.M)
     if shell == "fish":  # there the program is a string in double quotes
         spec = re.sub(r'\\([\\"$])', r"\1", spec)
-    known = ast.literal_eval(spec)
-    spec = repr(known | {"subcommands": _described(known["subcommands"], COMMANDS)})
-    if shell == "fish":
-        spec = re.sub(r'([\\"$])', r"\\\1", spec)
-    return before + spec + after + (BASH if shell == "bash" else "")
+    known, after = ast.literal_eval(spec), after + (BASH if shell == "bash" else "")
+    for longest in range(LONGEST, 0, -4):
+        subcommands = _described(known["subcommands"], COMMANDS, longest)
+        spec = repr(known | {"subcommands": subcommands})
+        if shell == "fish":
+            spec = re.sub(r'([\\"$])', r"\\\1", spec)
+        if len((before + spec + after).encode()) <= MOST_BYTES:
+            break
+    return before + spec + after
 
 
 def _every(table: Table) -> Any:
@@ -85,24 +91,24 @@ def _kind(name: str, entry: Command | Group) -> Any:
     return getattr(module, entry.arguments)
 
 
-def _described(commands: dict[str, Any], table: Table) -> dict[str, Any]:
-    """What tyro knows of commands, with their help, short flags and names of presets."""
+def _described(commands: dict[str, Any], table: Table, longest: int) -> dict[str, Any]:
+    """What tyro knows of commands, with their help, short flags and names of presets; descriptions
+    of flags have at most so many characters."""
     full = {}
     for name, entry in table.items():
         inner = entry.commands if isinstance(entry, Group) else {}
         full[name] = commands[name] | {
             "description": entry.help,
-            "options": [_option(option) for option in commands[name]["options"]],
-            "subcommands": _described(commands[name]["subcommands"], inner),
+            "options": [_option(option, longest) for option in commands[name]["options"]],
+            "subcommands": _described(commands[name]["subcommands"], inner, longest),
         }
     return full
 
 
-def _option(option: dict[str, Any]) -> dict[str, Any]:
+def _option(option: dict[str, Any], longest: int) -> dict[str, Any]:
     short = [name for name, long in SHORT.items() if long in option["flags"]]
-    # A line break would be read as another completion, and fish hands the whole script to Python as
-    # one argument, which Linux limits to 128 KiB.
-    text = shorten(option["description"], LONGEST, placeholder=" …")
+    # A line break would be read as another completion.
+    text = shorten(option["description"], longest, placeholder=" …")
     option = option | {"flags": short + option["flags"], "description": text}
     if "--preset" in option["flags"]:
         option |= {"type": "choice", "choices": list(PRESETS)}
