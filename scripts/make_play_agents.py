@@ -11,17 +11,16 @@ import argparse
 import json
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 
-import torch
 from safetensors.torch import save_file
 
-from horizon_imagination.agent import DESCRIPTION, WEIGHTS, Agent
-from horizon_imagination.config_json import to_json
+from horizon_imagination.agent import Agent
+from horizon_imagination.export.agent_file import slimmed
 from horizon_imagination.files import write_json, write_jsonl
 from horizon_imagination.play.library import FOLDER
 from horizon_imagination.schema import read_lines
+from horizon_imagination.snapshots import DESCRIPTION, WEIGHTS
 
 PRESETS = {"catch": "demo", "fog": "fog"}
 CURVES = ("epoch", "env/steps", "env/return", "evaluation/return", "time/seconds",
@@ -32,28 +31,17 @@ CURVES = ("epoch", "env/steps", "env/return", "evaluation/return", "time/seconds
 
 def pack(run: Path, folder: Path) -> int:
     """Write a small agent from a run's best snapshot; its size in bytes."""
-    agent = Agent.load(run, "cpu")
-    if agent.denoiser_average is not None:
-        agent.denoiser.load_state_dict(agent.denoiser_average.state_dict())
-        agent.denoiser_average = None
-    denoiser = replace(agent.config.denoiser, ema=0.0)
-    config = replace(agent.config, denoiser=denoiser)
+    about, weights = slimmed(Agent.load(run, "cpu"))
     folder.mkdir(parents=True, exist_ok=True)
-    halves = {name: _half(name, value) for name, value in agent.weights().items()}
-    save_file(halves, folder / WEIGHTS)
+    save_file(weights, folder / WEIGHTS)
     (folder / WEIGHTS).chmod(0o644)
-    write_json(folder / DESCRIPTION, {"config": to_json(config), "num_actions": agent.num_actions})
-    write_json(folder / "config.json", to_json(config))
+    write_json(folder / DESCRIPTION, about)
+    write_json(folder / "config.json", about["config"])
     metrics = read_lines(run / "metrics.jsonl", dict)
     write_jsonl(
         folder / "metrics.jsonl", ({k: _short(m[k]) for k in CURVES if k in m} for m in metrics)
     )
     return sum(file.stat().st_size for file in folder.iterdir())
-
-
-def _half(name: str, value: torch.Tensor) -> torch.Tensor:
-    """Half precision; statistics are few, and counts of steps would overflow."""
-    return value.contiguous() if ".statistics." in name else value.half().contiguous()
 
 
 def _short(value: float) -> float:

@@ -23,7 +23,7 @@ from horizon_imagination.errors import UsageError
 from horizon_imagination.learn.guard import Guard
 from horizon_imagination.learn.learner import Learner, Losses, Term
 from horizon_imagination.presets import PRESETS
-from horizon_imagination.snapshots import agent_folder, publish, read_score, snapshots
+from horizon_imagination.snapshots import find_agent, publish, read_score, snapshots
 
 DEBUG = PRESETS["debug"][1]
 
@@ -130,15 +130,15 @@ def test_a_new_best_replaces_one_of_a_later_epoch(tmp_path):
     agent, _ = make(tmp_path)
     save_best(tmp_path, agent, epoch=15, env_steps=300, score=0.5)
     save_best(tmp_path, agent, epoch=12, env_steps=240, score=0.7)
-    assert read_score(agent_folder(tmp_path)).score == 0.7
-    assert trained_for(agent_folder(tmp_path)) == {"epoch": 12, "env_steps": 240}
+    assert read_score(find_agent(tmp_path)).score == 0.7
+    assert trained_for(find_agent(tmp_path)) == {"epoch": 12, "env_steps": 240}
 
 
 def test_the_best_snapshot_is_loaded_before_the_latest(tmp_path):
     publish(folder(tmp_path, "epoch-000009"), keep=1)
-    assert agent_folder(tmp_path).name == "epoch-000009"
+    assert find_agent(tmp_path).name == "epoch-000009"
     publish(folder(tmp_path, "best-000004"), keep=1, prefix="best-")
-    assert agent_folder(tmp_path).name == "best-000004"
+    assert find_agent(tmp_path).name == "best-000004"
 
 
 FILES = ["weights.safetensors", "training.safetensors", "state.json", "agent.json"]

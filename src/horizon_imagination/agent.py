@@ -42,8 +42,10 @@ from horizon_imagination.networks import build_controller, build_networks
 from horizon_imagination.schedules import check_schedule, configured_schedule
 from horizon_imagination.snapshots import (
     DESCRIPTION,
-    agent_folder,
+    WEIGHTS,
+    agent_files,
     check_hashes,
+    find_agent,
     read_agent_description,
 )
 from horizon_imagination.streams import derive_seed
@@ -52,7 +54,6 @@ from horizon_imagination.types import Latents, Schedule
 from horizon_imagination.world_model import WorldModel, check_world_model
 
 NETWORKS = ("tokenizer", "denoiser", "reward", "actor", "critic")
-WEIGHTS = "weights.safetensors"
 
 
 class Agent:
@@ -288,36 +289,41 @@ class Agent:
             for name, value in mine.items():
                 value.copy_(weights[name])
 
-    def save(self, folder: Path) -> None:
-        """Write config and weights; the folder can be loaded with `Agent.load`."""
+    def description(self) -> dict[str, Any]:
+        """What `agent.json` says, as plain values."""
         about: dict[str, Any] = {"config": to_json(self.config), **space_to_json(self.action_space)}
         if self.given_world:
             about["given_world"] = True
         if self.view is not None:
             about["view"] = to_json(self.view)
+        return about
+
+    def save(self, folder: Path) -> None:
+        """Write description and weights; the folder can be loaded with `Agent.load`."""
         with replacing(folder / WEIGHTS) as temporary:
             save_file({k: v.contiguous() for k, v in self.weights().items()}, temporary)
-        write_json(folder / DESCRIPTION, about)
+        write_json(folder / DESCRIPTION, self.description())
 
     @classmethod
     def load(
-        cls, folder: Path | str, device: str = "auto", *, world_model: WorldModel | None = None
+        cls, path: Path | str, device: str = "auto", *, world_model: WorldModel | None = None
     ) -> "Agent":
-        """The agent of a run (its best snapshot, else its latest) or of a snapshot folder.
+        """The agent of a run (its best snapshot, else its latest), of a snapshot, or of a file.
 
         One that learned in a given world model needs that world model again.
         """
-        folder = agent_folder(Path(folder))
-        check_hashes(folder, DESCRIPTION, WEIGHTS)
-        about, weights = read_agent_description(folder), read_tensors(folder / WEIGHTS)
-        _check_given(folder, about.given_world, world_model)
+        place = find_agent(Path(path))
+        check_hashes(place, DESCRIPTION, WEIGHTS)
+        described, weighed = agent_files(place)
+        about, weights = read_agent_description(place), read_tensors(weighed)
+        _check_given(place, about.given_world, world_model)
         if world_model is None:
-            _check_size(about.config, about.action_space, weights, folder / DESCRIPTION)
+            _check_size(about.config, about.action_space, weights, described)
         where = resolve_device(device)
         agent = cls(about.config, about.action_space, where, world_model=world_model)
-        agent.load_weights(weights, folder / WEIGHTS)
+        agent.load_weights(weights, weighed)
         if about.view is not None:
-            agent.view = from_json(about.view, View, f"{folder / DESCRIPTION}: view")
+            agent.view = from_json(about.view, View, f"{described}: view")
         return agent
 
 

@@ -14,7 +14,7 @@ import torch
 from safetensors.torch import save_file
 from torch import Tensor
 
-from horizon_imagination.agent import WEIGHTS, Agent
+from horizon_imagination.agent import Agent
 from horizon_imagination.errors import UsageError, unusable
 from horizon_imagination.files import empty_place, write_json
 from horizon_imagination.learn.learner import Learner
@@ -24,9 +24,11 @@ from horizon_imagination.snapshots import (
     SCORE,
     SNAPSHOT,
     STATE,
+    WEIGHTS,
     Progress,
     check_hashes,
     publish,
+    read_agent_file,
     read_score,
     read_state,
 )
@@ -72,7 +74,9 @@ def save_best(run: Path, agent: Agent, epoch: int, env_steps: int, score: float)
 
 
 def trained_for(snapshot: Path) -> dict[str, int]:
-    """Epochs and environment steps behind a snapshot, as far as it knows them."""
+    """Epochs and environment steps behind a snapshot or a file, as far as it knows them."""
+    if snapshot.is_file():
+        return read_agent_file(snapshot).trained
     for name, read in ((STATE, read_state), (SCORE, read_score)):
         if (snapshot / name).exists():
             found = read(snapshot)

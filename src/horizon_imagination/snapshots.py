@@ -1,5 +1,6 @@
-"""Where a run keeps its snapshots, and which of them to load."""
+"""Where agents are kept: in the snapshots of a run, in a folder, or in one file."""
 
+import os
 import shutil
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -9,12 +10,14 @@ from horizon_imagination.action_json import WrittenActions, check_written, space
 from horizon_imagination.config import Config
 from horizon_imagination.errors import UsageError
 from horizon_imagination.files import file_hash, sync, write_json
-from horizon_imagination.schema import checked, read_json
+from horizon_imagination.schema import LARGEST, checked, opened, parse, read_json
 
 if TYPE_CHECKING:
     from horizon_imagination.actions import ActionSpace
 
-DESCRIPTION = "agent.json"
+DESCRIPTION, WEIGHTS = "agent.json", "weights.safetensors"
+HEADER = "horizon_imagination"
+"""The entry of a file's header that says which agent the file is."""
 CHECKPOINTS, SNAPSHOT, BEST = "checkpoints", "epoch-", "best-"
 STATE, SCORE = "state.json", "score.json"
 """The counters of a snapshot, and the score of the best weights."""
@@ -103,6 +106,17 @@ class AgentDescription:
         return space_from_json(self.num_actions, self.actions)
 
 
+@dataclass(frozen=True)
+class AgentFile:
+    """What the header of a file says that is an agent."""
+
+    agent: AgentDescription
+    version: str
+    """Of the package that wrote it."""
+    trained: dict[str, int] = field(default_factory=dict)
+    """Epochs and environment steps, as far as they are known."""
+
+
 def snapshots(run: Path, prefix: str = SNAPSHOT) -> list[Path]:
     """Complete snapshots, oldest first; one that was being written is not among them."""
     folder = run / CHECKPOINTS
@@ -175,19 +189,54 @@ def _period(snapshot: Path, hours: float) -> int:
         return 0  # one that cannot be read is not worth keeping
 
 
-def agent_folder(path: Path) -> Path:
-    """The folder with an agent's weights: a run's best snapshot, its latest, or `path` itself."""
+def find_agent(path: Path) -> Path:
+    """Where an agent is: the folder of a run's best snapshot, or of its latest; or `path` itself,
+    which is a snapshot or a file with an agent."""
+    if path.is_file():
+        return path
     for candidate in (path, *snapshots(path, BEST)[::-1], *snapshots(path)[::-1]):
         if (candidate / DESCRIPTION).is_file():
             return candidate
     if not path.exists():
-        raise UsageError(f"{path} does not exist; expected the folder of a run or of a snapshot")
+        raise UsageError(
+            f"{path} does not exist; expected the folder of a run or of a snapshot, "
+            "or a file of horizon export --agent"
+        )
     raise UsageError(f"{path} holds no snapshot yet; train first (horizon train --out {path})")
 
 
-def read_agent_description(folder: Path) -> AgentDescription:
-    """The config, the action space and the view of the agent in a snapshot."""
-    return read_json(folder / DESCRIPTION, AgentDescription)
+def home(path: Path) -> Path:
+    """Where the results of an agent go: into its run, or into a folder beside its file."""
+    if path.is_file():
+        return path.with_name(f"{path.stem}-results")
+    return path.parent.parent if path.parent.name == CHECKPOINTS else path
+
+
+def agent_files(place: Path) -> tuple[Path, Path]:
+    """The files of an agent's description and weights: one file may hold both."""
+    return (place, place) if place.is_file() else (place / DESCRIPTION, place / WEIGHTS)
+
+
+def read_agent_description(place: Path) -> AgentDescription:
+    """The config, the action space and the view of an agent."""
+    if place.is_file():
+        return read_agent_file(place).agent
+    return read_json(place / DESCRIPTION, AgentDescription)
+
+
+def read_agent_file(path: Path) -> AgentFile:
+    """What the header of a file says of its agent, without reading the weights."""
+    refused = f"{path} holds no agent; expected a file of horizon export --agent, or a run's folder"
+    with opened(path) as file:
+        length = int.from_bytes(file.read(8), "little")  # how many bytes of JSON follow
+        if not 0 < length <= min(LARGEST, os.fstat(file.fileno()).st_size):
+            raise UsageError(refused)
+        header = file.read(length)
+    try:
+        said = parse(header, str(path))["__metadata__"][HEADER]
+    except (UsageError, KeyError, TypeError) as error:
+        raise UsageError(refused) from error
+    return checked(parse(said, str(path)), AgentFile, f"{path}: ")
 
 
 def read_state(folder: Path) -> Progress:

@@ -19,6 +19,7 @@ from horizon_imagination.data.importers import import_npz, import_videos
 from horizon_imagination.data.validate import info, validate
 from horizon_imagination.envs import make_env
 from horizon_imagination.errors import UsageError
+from horizon_imagination.export.agent_file import export_agent
 from horizon_imagination.files import file_hash
 from horizon_imagination.play.messages import Malformed, parse
 from horizon_imagination.presets import PRESETS
@@ -77,6 +78,7 @@ def make_seeds(folder: Path) -> None:
     shutil.copytree(folder / BEST, folder / "hashed")
     hashes = {path.name: file_hash(path) for path in (folder / "hashed").iterdir()}
     (folder / "hashed" / HASHES).write_text(json.dumps(hashes))
+    export_agent(Agent.load(folder / BEST, "cpu"), folder / "agent.safetensors", {"epoch": 3})
 
 
 def _episode(path: Path) -> None:
@@ -128,6 +130,11 @@ def make_world(env: EnvConfig) -> None:
 def agent(folder: Path) -> None:
     found = Agent.load(folder / LATEST, "cpu")
     make_world(found.config.env)
+
+
+def agent_file(folder: Path) -> None:
+    make_world(Agent.load(folder / "agent.safetensors", "cpu").config.env)
+    trained_for(folder / "agent.safetensors")
 
 
 def best_agent(folder: Path) -> None:
@@ -236,6 +243,7 @@ TARGETS = {
     "weights": Target(f"{LATEST}/weights.safetensors", "tensors", Snapshots()),
     "agent": Target(f"{LATEST}/agent.json", "json", agent),
     "best": Target(f"{BEST}/weights.safetensors", "tensors", best_agent),
+    "agent_file": Target("agent.safetensors", "tensors", agent_file),
     "score": Target(f"{BEST}/score.json", "json", score),
     "dataset": Target("data/dataset.json", "json", dataset),
     "marks": Target("data/marks.u8", "bytes", dataset),
@@ -262,7 +270,7 @@ GUIDED = (
     *("suite", "suite_json", "suite_toml", "bench", "message", "hashes", "estimate", "points"),
 )
 """Readers in plain Python, which can be traced line by line."""
-HEAVY = ("resume", "agent", "best", "doctor", "state", "training", "weights", "film")
+HEAVY = ("resume", "agent", "agent_file", "best", "doctor", "state", "training", "weights", "film")
 """Readers that build networks, or call a decoder: they take turns less often."""
 
 

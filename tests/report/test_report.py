@@ -21,7 +21,7 @@ from horizon_imagination.report.charts import compare_charts, evaluated, learnin
 from horizon_imagination.report.curves import Chart, Line, as_svg, figure
 from horizon_imagination.report.run_page import key_numbers, run_report
 from horizon_imagination.run.read import Run, load_run
-from horizon_imagination.snapshots import agent_folder
+from horizon_imagination.snapshots import find_agent
 
 
 @pytest.fixture
@@ -248,7 +248,7 @@ def test_a_run_that_reached_its_target_is_finished_before_its_last_epoch(tmp_pat
 
 def test_strips_of_an_agent_without_its_run_need_a_dataset(trained, dataset, tmp_path):
     copied = tmp_path / "agent"
-    shutil.copytree(agent_folder(trained), copied)
+    shutil.copytree(find_agent(trained), copied)
     words = [str(copied), "--device", "cpu", "--examples", "1", "--out", str(tmp_path / "s.png")]
     assert report_command.strip_main([*words, "--data", str(dataset)]) == 0
     assert (tmp_path / "s.png").exists()

@@ -13,7 +13,7 @@ from horizon_imagination.run.folder import rewind_metrics
 from horizon_imagination.run.read import best_score, load_run, saved_epochs, standing
 from horizon_imagination.scale.suite import read_members
 from horizon_imagination.snapshots import (
-    agent_folder,
+    find_agent,
     read_agent_description,
     read_state,
     snapshots,
@@ -71,8 +71,8 @@ READERS = {
     "sessions.jsonl": read_run,
     "evaluations/best.json": read_run,
     "checkpoints/epoch-000004/state.json": read_latest,
-    "checkpoints/best-000004/score.json": lambda run: trained_for(agent_folder(run)),
-    "checkpoints/best-000004/agent.json": lambda run: read_agent_description(agent_folder(run)),
+    "checkpoints/best-000004/score.json": lambda run: trained_for(find_agent(run)),
+    "checkpoints/best-000004/agent.json": lambda run: read_agent_description(find_agent(run)),
     "checkpoints/best-000004/weights.safetensors": lambda run: Agent.load(run, "cpu"),
     "replay/dataset.json": lambda run: (validate(run / "replay"), Store.open(run / "replay")),
     "suite.json": read_members,

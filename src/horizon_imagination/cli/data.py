@@ -195,11 +195,11 @@ def record_main(argv: list[str]) -> int | None:
     from horizon_imagination.data import info
     from horizon_imagination.run.display import counted
     from horizon_imagination.run.record_dataset import Recording, record
-    from horizon_imagination.snapshots import agent_folder
+    from horizon_imagination.snapshots import find_agent
 
     agent, source = None, {}
     if args.agent is not None:
-        agent, snapshot = Agent.load(args.agent, args.device), agent_folder(args.agent)
+        agent, snapshot = Agent.load(args.agent, args.device), find_agent(args.agent)
         run = args.agent.resolve().name
         source = {"run": run, "snapshot": snapshot.name} | trained_for(snapshot)
     what = Recording(

@@ -23,7 +23,7 @@ class Arguments:
     """
 
     run: tyro.conf.Positional[Path | None] = None
-    """Folder of a run, or of one of its snapshots."""
+    """Folder of a run or of one of its snapshots, or an agent's file."""
     random: bool = False
     """Play at random instead of with the agent."""
     episodes: int = 100
@@ -67,10 +67,10 @@ def main(argv: list[str]) -> int | None:
         evaluation_file,
         told,
     )
-    from horizon_imagination.snapshots import agent_folder
+    from horizon_imagination.snapshots import find_agent
     from horizon_imagination.timing import cores
 
-    snapshot = None if args.random or args.run is None else agent_folder(args.run)
+    snapshot = None if args.random or args.run is None else find_agent(args.run)
     agent = None if snapshot is None else Agent.load(snapshot, args.device)
     protocol = Protocol(args.env, args.episodes, args.seed, args.greedy, args.parallel)
     check_protocol(agent, protocol)

@@ -1,4 +1,4 @@
-"""`horizon export RUN`: a policy or a dream that runs without this package."""
+"""`horizon export RUN`: a policy, a dream in a page, or the agent in one file."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,15 +14,18 @@ class Arguments:
     """Export the policy of a run as ONNX and for torch.export, with a model card and a runner.
 
     The runner needs numpy and onnxruntime alone. With --web, export the world model instead, as one
-    page that runs it in the visitor's browser.
+    page that runs it in the visitor's browser. With --agent, write the whole agent as one file that
+    every command here reads.
     """
 
     run: Positional[Path]
-    """Folder of a run or of one of its snapshots; catch or fog for an agent of the package."""
+    """A run, one of its snapshots, or an agent's file; catch or fog for agents of the package."""
     out: Path | None = None
-    """Folder to write; by default export/policy or export/web in the run."""
+    """Folder to write, with --agent a file; by default a place in the run's folder export."""
     web: bool = False
     """Write a page with the world model instead of a policy."""
+    agent: bool = False
+    """Write one file with the whole agent, in half precision, to hand around."""
     webgpu: bool = True
     """With --web: the page can also run on WebGPU; without, it is 5.6 MB smaller."""
     starts: int = 16
@@ -42,20 +45,26 @@ def main(argv: list[str]) -> int | None:
         raise UsageError(f"--episodes is {args.episodes}: expected 0 or more")
     if args.starts < 1:
         raise UsageError(f"--starts is {args.starts}: expected 1 or more")
+    if args.web and args.agent:
+        raise UsageError("--web and --agent exclude each other: name one")
     from horizon_imagination.agent import Agent
     from horizon_imagination.checkpoint import trained_for
     from horizon_imagination.export.onnx_file import check_installed
     from horizon_imagination.export.policy import export_policy
     from horizon_imagination.export.web import PAGE, export_web
+    from horizon_imagination.files import output_file
     from horizon_imagination.play.library import BUNDLED, FOLDER
-    from horizon_imagination.run.evaluation import home
-    from horizon_imagination.snapshots import agent_folder
+    from horizon_imagination.snapshots import find_agent, home
     from horizon_imagination.wording import size
 
-    check_installed()
+    if not args.agent:
+        check_installed()
     bundled = str(args.run) in BUNDLED and not args.run.exists()
-    folder = agent_folder(FOLDER / args.run if bundled else args.run)
+    folder = find_agent(FOLDER / args.run if bundled else args.run)
     place = Path("runs") / args.run if bundled else home(args.run)
+    if args.agent:
+        path = args.out or place / "export" / f"{place.resolve().name}.safetensors"
+        return _write_file(folder, output_file(path, "--out"))
     out = args.out or place / "export" / ("web" if args.web else "policy")
     agent, trained = Agent.load(folder, "cpu"), trained_for(folder)
     common = {"seed": args.seed, "trained": trained, "trust": args.trust, "say": print}
@@ -69,4 +78,16 @@ def main(argv: list[str]) -> int | None:
         print(f"open {out / PAGE} in a browser: it is complete and needs no server")
     else:
         print(f"the card: {out / 'card.json'}; act with {out / 'run_policy.py'}")
+    return 0
+
+
+def _write_file(source: Path, path: Path) -> int:
+    from horizon_imagination.agent import Agent
+    from horizon_imagination.checkpoint import trained_for
+    from horizon_imagination.export.agent_file import export_agent
+    from horizon_imagination.wording import size
+
+    export_agent(Agent.load(source, "cpu"), path, trained_for(source))
+    print(f"{path}: {size(path.stat().st_size)}, the whole agent in half precision")
+    print(f"it stands for a run in every command that needs an agent alone: horizon play {path}")
     return 0

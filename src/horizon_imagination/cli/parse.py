@@ -19,7 +19,7 @@ import tyro
 from horizon_imagination.config import Config
 from horizon_imagination.errors import UsageError, did_you_mean
 from horizon_imagination.presets import PRESETS
-from horizon_imagination.snapshots import agent_folder, read_agent_description
+from horizon_imagination.snapshots import find_agent, read_agent_description
 
 T = TypeVar("T")
 A = TypeVar("A", bound=Any)
@@ -76,7 +76,7 @@ def parse_with_run_defaults(
     args: Any = parse(kind, argv, prog=prog)
     if getattr(args, run) is None:
         return args
-    config = read_agent_description(agent_folder(getattr(args, run))).config
+    config = read_agent_description(find_agent(getattr(args, run))).config
     if getattr(args, "trust", False):
         config = dataclasses.replace(config, env=config.env.trusted())
     default = dataclasses.replace(args, **{section: getattr(config, section)})

@@ -144,10 +144,11 @@ def strip_main(argv: list[str]) -> int | None:
     from horizon_imagination.run.folder import VIDEOS
     from horizon_imagination.run.read import load_run
     from horizon_imagination.schedules import horizon_schedule
+    from horizon_imagination.snapshots import home
 
     # Before anything is written: an agent without a run has no replay.
     store = Store.open(args.data) if args.data else replay_of(load_run(args.run))
-    path = args.out or args.run / VIDEOS / "strips.png"
+    path = args.out or home(args.run) / VIDEOS / "strips.png"
     output_folder(path.parent)
     agent = Agent.load(args.run, args.device)
     cfg = agent.config.imagination

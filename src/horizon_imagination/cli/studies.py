@@ -69,7 +69,7 @@ class ControllerArguments:
     """
 
     run: Positional[Path]
-    """Folder of a run, or of one of its snapshots."""
+    """Folder of a run or of one of its snapshots, or an agent's file."""
     epochs: int = 12
     """Each collects and learns as much as an epoch of the run."""
     initial: int = 4000
@@ -97,10 +97,10 @@ def controller_main(argv: list[str]) -> int | None:
     if args.epochs < 1 or args.initial < 1:
         raise UsageError("--epochs and --initial must be at least 1")
     from horizon_imagination.agent import Agent
-    from horizon_imagination.snapshots import agent_folder
+    from horizon_imagination.snapshots import find_agent
     from horizon_imagination.studies.controller import Report, played_config
 
-    source = Agent.load(agent_folder(args.run), args.device)
+    source = Agent.load(find_agent(args.run), args.device)
     if args.controller.learner.steps_per_epoch < 1:
         raise UsageError(
             "the controller learns nothing with --controller.learner.steps-per-epoch 0; "
@@ -141,7 +141,7 @@ class DreamsArguments:
     """
 
     run: Positional[Path]
-    """Folder of a run, or of one of its snapshots."""
+    """Folder of a run or of one of its snapshots, or an agent's file."""
     contexts: int = 256
     """Frames from which both go on."""
     steps: int = 2000
@@ -164,12 +164,12 @@ def dreams_main(argv: list[str]) -> int | None:
     from tempfile import TemporaryDirectory
 
     from horizon_imagination.agent import Agent
-    from horizon_imagination.snapshots import agent_folder
+    from horizon_imagination.snapshots import find_agent, home
     from horizon_imagination.studies import dreams
 
-    agent = Agent.load(agent_folder(args.run), args.device)
+    agent = Agent.load(find_agent(args.run), args.device)
     env = agent.config.env.trusted() if args.trust else agent.config.env
-    folder = output_folder(args.out or args.run / "studies" / "dreams")
+    folder = output_folder(args.out or home(args.run) / "studies" / "dreams")
     with TemporaryDirectory(prefix="horizon-dreams-") as replay:
         futures = dreams.play_and_imagine(
             agent,
@@ -303,9 +303,10 @@ def quality_main(argv: list[str]) -> int | None:
         return _report(args.run, None, args)
     shard = Shard.parse(args.shard)
     laboratory = _laboratory(args)
+    from horizon_imagination.snapshots import home
     from horizon_imagination.studies.quality.laboratory import measure_points
 
-    folder = output_folder(args.out or args.run / "studies" / "quality")
+    folder = output_folder(args.out or home(args.run) / "studies" / "quality")
     measure_points(laboratory, folder, shard, _say)
     every = laboratory.study.grid.points()
     left = len(set(every) - set(finished(folder, laboratory.key)))

@@ -23,7 +23,7 @@ from horizon_imagination.play.messages import Place
 from horizon_imagination.play.worlds import Picture, PlayedAgent, Track
 from horizon_imagination.run.folder import is_run
 from horizon_imagination.run.read import load_run
-from horizon_imagination.snapshots import BEST, agent_folder, snapshots
+from horizon_imagination.snapshots import BEST, find_agent, snapshots
 from horizon_imagination.types import NO_ACTION
 from horizon_imagination.world_model import WorldModel
 
@@ -61,7 +61,7 @@ class Player:
         newest = snapshots(self.folder)
         if which == "newest" and newest:
             return newest[-1]
-        return agent_folder(self.folder)
+        return find_agent(self.folder)
 
     def label(self, snapshot: Path) -> str:
         """What to call a snapshot: its epoch, and whether it is the best one."""
@@ -81,7 +81,7 @@ def players(run: Path | None) -> dict[str, Player]:
     """The agent of a run; without one, those that come with the package."""
     if run is None:
         return {name: Player(name, FOLDER / name, bundled=True) for name in BUNDLED}
-    agent_folder(run)  # complains if there is none
+    find_agent(run)  # complains if there is none
     name = run.resolve().name[:64]
     return {name: Player(name, run, bundled=False)}
 

@@ -22,7 +22,7 @@ from horizon_imagination.metrics.statistics import (
     median,
 )
 from horizon_imagination.run.folder import EVALUATIONS
-from horizon_imagination.snapshots import CHECKPOINTS
+from horizon_imagination.snapshots import home
 from horizon_imagination.version import __version__
 
 BASELINES, RANDOM = "baselines", "random"
@@ -86,11 +86,6 @@ def evaluation_file(run: Path, snapshot: Path | None, protocol: Protocol) -> Pat
     told = json.dumps(protocol.to_json(), sort_keys=True).encode()
     name = f"{snapshot.name if snapshot else RANDOM}-{hashlib.sha256(told).hexdigest()[:8]}.json"
     return home(run) / (EVALUATIONS if snapshot else BASELINES) / name
-
-
-def home(path: Path) -> Path:
-    """The run that a path to it, or to one of its snapshots, belongs to."""
-    return path.parent.parent if path.parent.name == CHECKPOINTS else path
 
 
 def told(content: dict[str, Any]) -> list[str]:
