@@ -1,10 +1,13 @@
-"""Train the settings of a suite one by one, play and study each, and compare them in a table.
+"""Train the runs of suites, play and study each, and compare them in a table.
 
 Why: a setting is worth what its agent earns in fresh episodes, whether its dreams pay what the
-world pays, and what it costs. A row is complete before the next run begins, so a limit of time
-ends with a table of whole rows; the same command goes on. A run that would not end before
---minutes is not begun: it is taken to last as long as the longest so far. With --reserve, a run
-that the clock stops is judged as far as it came. The last line is JSON.
+world pays, and what it costs. A run is judged as soon as it ends, so a limit of time leaves whole
+rows; the same command goes on. With --reserve, runs that the clock stops are judged as far as they
+came. Without it, a run is begun only if it would end before --minutes, at the seconds an epoch of
+the slowest run so far.
+
+With --jobs 2, two runs share the device. Under NVIDIA's multi-process service the one that began
+while another was running has the lower priority. The last line is JSON.
 """
 
 import argparse
@@ -12,20 +15,23 @@ import json
 import subprocess
 import sys
 import time
+from fnmatch import fnmatch
 from pathlib import Path
 from statistics import fmean
 
 from horizon_imagination.errors import UsageError
 from horizon_imagination.provenance import provenance
-from horizon_imagination.run.read import load_run
+from horizon_imagination.run.read import is_finished, load_run, saved_epochs
 from horizon_imagination.run.signals import RESUME
-from horizon_imagination.scale.execute import Task, make_tasks, prepare_run
-from horizon_imagination.scale.pools import command
+from horizon_imagination.scale.execute import Task, make_tasks, prepare_run, stop
+from horizon_imagination.scale.pools import Process, command
 from horizon_imagination.scale.suite import describe, read_file, runs_of
 from horizon_imagination.wording import clock, number
 
 LAST_STEPS = 10_000
 """Environment steps at the end of a run over which training returns are averaged."""
+BEHIND = {"CUDA_MPS_CLIENT_PRIORITY": "1"}
+"""Lets a process of NVIDIA's multi-process service yield to those without it."""
 
 
 def horizon(*words: object) -> dict:
@@ -35,22 +41,23 @@ def horizon(*words: object) -> dict:
     return json.loads(said.splitlines()[-1])
 
 
-def train(task: Task, limit: float) -> bool:
-    """Train a run to its end, or as far as the seconds go; whether it ended."""
-    if task.state == "finished":
-        return True
+def begin(task: Task, env: dict[str, str]) -> None:
+    """Start the process of a run, or of the rest of it."""
     prepare_run(task.run, task.folder, threads=0)
     task.log.parent.mkdir(parents=True, exist_ok=True)
-    with open(task.log, "ab") as log:
-        process = subprocess.Popen(command(task.folder), stdout=log, stderr=log)
-        try:
-            status = process.wait(max(1.0, limit))
-        except subprocess.TimeoutExpired:
-            process.terminate()  # it saves a snapshot and says so by its status
-            status = process.wait(60)
+    task.job, task.state = Process(command(task.folder), env, task.log), "running"
+
+
+def ended(task: Task) -> bool:
+    """Whether the process of a run has ended; a failure ends everything."""
+    assert task.job is not None
+    status = task.job.poll()
+    if status is None:
+        return False
+    task.job, task.state = None, "stopped" if status == RESUME else "finished"
     if status not in (0, RESUME):
         raise UsageError(f"{task.run.name} failed with status {status}; see {task.log}")
-    return status == 0
+    return True
 
 
 def judge(task: Task, args: argparse.Namespace) -> dict:
@@ -66,6 +73,7 @@ def judge(task: Task, args: argparse.Namespace) -> dict:
     evaluated = json.loads(played.read_text())["summary"]
     dreams, run = json.loads(dreamt.read_text()), load_run(folder)
     return {
+        "run": label(task),
         "setting": task.run.setting,
         "world": task.run.env,
         "seed": task.run.seed,
@@ -115,9 +123,11 @@ def table(rows: list[dict]) -> str:
 def main() -> None:
     """A row per run, printed as it is complete."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("suite", type=Path, help="a file like benchmarks/suites/*.toml")
-    parser.add_argument("--out", type=Path, help="folder of the suite; runs/NAME if not given")
-    parser.add_argument("--only", nargs="*", default=[], help="names of settings; all if none")
+    parser.add_argument("suites", type=Path, nargs="+", help="files like benchmarks/suites/*.toml")
+    parser.add_argument("--out", type=Path, default=Path("runs"), help="where suites have folders")
+    parser.add_argument(
+        "--only", nargs="*", default=[], help="patterns of SUITE/RUN, as in '*/Gopher*'; else all"
+    )
     parser.add_argument("--minutes", type=float, default=float("inf"))
     parser.add_argument(
         "--reserve", type=float, default=0, help="minutes to judge a run that the clock stops"
@@ -126,27 +136,71 @@ def main() -> None:
     parser.add_argument("--contexts", type=int, default=256)
     parser.add_argument("--steps", type=int, default=2000, help="fresh steps for the dreams")
     parser.add_argument("--device", default="auto")
+    parser.add_argument("--jobs", type=int, default=1, help="runs that share the device")
     args = parser.parse_args()
-    until = time.monotonic() + 60 * args.minutes
-    suite = read_file(args.suite)
-    runs, folder = runs_of(suite), args.out or Path("runs") / suite.name
-    describe(suite, runs, folder)
-    rows, longest, left_out = [], 0.0, []
-    for task in make_tasks(runs, folder):
-        if args.only and task.run.setting not in args.only:
-            continue
-        begun = time.monotonic()
-        limit = until - begun - 60 * args.reserve
-        if begun + longest > until or limit <= 0 or not (train(task, limit) or args.reserve):
-            left_out.append(task.run.name)
-            continue
-        rows.append(judge(task, args))
-        longest = max(longest, time.monotonic() - begun)
-        print(table(rows[-1:]).splitlines()[-1], flush=True)
-        (folder / "candidates.md").write_text(table(rows) + "\n")
+    rows, left_out = compare(tasks_of(args), args)
     print(table(rows))
-    about = {"bench": "candidates", "suite": suite.name, "left_out": left_out, "rows": rows}
-    print(json.dumps(about | provenance()))
+    about = {"bench": "candidates", "suites": [x.stem for x in args.suites]}
+    print(json.dumps(about | {"left_out": left_out, "rows": rows} | provenance()))
+
+
+def tasks_of(args: argparse.Namespace) -> list[Task]:
+    """The runs of all suites, in their order, as far as they were asked for."""
+    found = []
+    for suite in map(read_file, args.suites):
+        runs, folder = runs_of(suite), args.out / suite.name
+        describe(suite, runs, folder)
+        found += [
+            task
+            for task in make_tasks(runs, folder)
+            if not args.only or any(fnmatch(label(task), x) for x in args.only)
+        ]
+    if not found:
+        raise UsageError(f"no run of {', '.join(map(str, args.suites))} fits {args.only}")
+    return found
+
+
+def label(task: Task) -> str:
+    """Suite and run: SUITE/RUN."""
+    return "/".join(task.folder.parts[-2:])
+
+
+def compare(tasks: list[Task], args: argparse.Namespace) -> tuple[list[dict], list[str]]:
+    """Rows of the runs in the order in which they ended, and the names of those without one."""
+    until = time.monotonic() + 60 * (args.minutes - args.reserve)
+    waiting, running, rows = list(tasks), [], []
+
+    def add(task: Task) -> None:
+        if task.state == "finished" or args.reserve:
+            rows.append(judge(task, args))
+            print(table(rows[-1:]).splitlines()[-1], flush=True)
+            (args.out / "candidates.md").write_text(table(rows) + "\n")
+
+    try:
+        while (waiting or running) and (left := until - time.monotonic()) > 0:
+            for task in [x for x in running if ended(x)]:
+                running.remove(task)
+                add(task)
+            while waiting and len(running) < args.jobs:
+                task = waiting.pop(0)
+                if task.state == "finished":
+                    add(task)
+                elif args.reserve or expected(task, rows) < left:
+                    begin(task, BEHIND if running else {})
+                    running.append(task)
+            time.sleep(0.2)
+    finally:
+        stop(running)  # each saves a snapshot first
+    for task in running:
+        task.state = "finished" if is_finished(task.folder, task.run.config) else "stopped"
+        if saved_epochs(task.folder):
+            add(task)
+    return rows, [label(x) for x in tasks if label(x) not in {row["run"] for row in rows}]
+
+
+def expected(task: Task, rows: list[dict]) -> float:
+    """Seconds that a run is taken to need, evaluation left out."""
+    return task.run.config.training.epochs * max((row["epoch_s"] for row in rows), default=0.0)
 
 
 if __name__ == "__main__":

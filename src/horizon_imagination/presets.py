@@ -61,7 +61,6 @@ FAST = replaced(
         "learner": replace(
             PAPER.world_model.learner,
             batch_size=32, steps_per_epoch=150, first_epoch=10, learning_rate=3e-4,
-            early_until=100, early_steps=200,
         ),
     },
     controller={
@@ -70,8 +69,7 @@ FAST = replaced(
         "scale_by_deviation": True,
         "network": replace(PAPER.controller.network, cnn_channels=64),
         "learner": replace(
-            PAPER.controller.learner,
-            batch_size=120, steps_per_epoch=75, first_epoch=20, early_until=100, early_steps=110,
+            PAPER.controller.learner, batch_size=120, steps_per_epoch=75, first_epoch=20
         ),
     },
     imagination={"horizon": 16, "budget": 8},
