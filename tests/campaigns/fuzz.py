@@ -155,8 +155,10 @@ class Source:
         return known.note(half, content, self.lines.now) if known else set()
 
 
-def work(pipe, names: list[str], folder: Path, seed: int, until: float, guided: bool) -> None:
-    """Read inputs one after another; tell of each before and after."""
+def work(
+    pipe, names: list[str], folder: Path, seed: int, until: float, least: int, guided: bool
+) -> None:
+    """Read inputs one after another, at least so many; tell of each before and after."""
     from readers import REFUSED, make_seeds
 
     def hang(*_):
@@ -175,8 +177,9 @@ def work(pipe, names: list[str], folder: Path, seed: int, until: float, guided: 
     used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
     resource.setrlimit(resource.RLIMIT_AS, (used + ROOM, resource.RLIM_INFINITY))
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    while source.todo or time.monotonic() < until:
+    while source.todo or time.monotonic() < until or least > 0:
         half, name, content = source.next()
+        least -= 1
         pipe.send(("begin", name, content))
         target, seed_of = source.targets[name], source.seeds[name]
         watching = source.watching(name)
@@ -218,8 +221,11 @@ class Reached:
         return {"guided": about | {"parents": self.inputs["parents"]}}
 
 
-def watch(tally: Tally, names: list[str], keep: Path | None, reached: Reached | None) -> int:
-    """Let workers read until the time is up; the most memory that reading took, in KiB."""
+def watch(
+    tally: Tally, names: list[str], keep: Path | None, least: int, reached: Reached | None
+) -> int:
+    """Let workers read until the time is up, and at least so many inputs; the most memory that
+    reading took, in KiB."""
     until, peak, number = tally.begun + tally.seconds, 0, 0
     known: Counter = Counter()
     context = get_context("fork")
@@ -227,7 +233,8 @@ def watch(tally: Tally, names: list[str], keep: Path | None, reached: Reached | 
         folder = Path(tempfile.mkdtemp(prefix="fuzz-")).resolve()
         mine, theirs = context.Pipe(duplex=False)
         seed = tally.seed + 1000 * number
-        arguments = (theirs, names, folder, seed, until, reached is not None)
+        left = least - tally.counts["inputs"]
+        arguments = (theirs, names, folder, seed, until, left, reached is not None)
         worker = context.Process(target=work, args=arguments, daemon=True)
         worker.start()
         theirs.close()
@@ -283,14 +290,16 @@ def main() -> int:
     keep = {"type": Path, "help": "folder for inputs that fall"}
     guided = {"action": "store_true", "help": "let inputs that reach new lines have descendants"}
     parents = {"type": Path, "help": "with --guided: folder for such inputs"}
+    inputs = {"type": int, "default": 0, "help": "at least so many, however long they take"}
     options = {"targets": targets, "keep": keep, "guided": guided, "parents": parents}
+    options["inputs"] = inputs
     args, tally = begin("fuzz", __doc__, **options)
     reached = Reached(args.parents) if args.guided else None
     import torch
 
     torch.set_num_threads(1)
     try:
-        peak = watch(tally, args.targets, args.keep, reached)
+        peak = watch(tally, args.targets, args.keep, args.inputs, reached)
     except EOFError:
         tally.problem("a worker vanished")
         peak = 0
