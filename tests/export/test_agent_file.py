@@ -1,6 +1,7 @@
 """An agent in one file acts and imagines as the agent does, and stands for its run."""
 
 import json
+import shlex
 
 import pytest
 import torch
@@ -17,6 +18,7 @@ from horizon_imagination.presets import PRESETS, replaced
 from horizon_imagination.snapshots import HEADER, WEIGHTS, home, read_agent_file
 
 DEBUG = PRESETS["debug"][1]
+CENTRED = replaced(DEBUG, controller={"center_features": True})
 CPU = torch.device("cpu")
 
 
@@ -24,13 +26,15 @@ CPU = torch.device("cpu")
 def averaged():
     """An agent whose average is not what is being trained."""
     torch.manual_seed(0)
-    agent = Agent(DEBUG, Box((-1.0, -2.0), (1.0, 2.0)), CPU)
+    agent = Agent(CENTRED, Box((-1.0, -2.0), (1.0, 2.0)), CPU)
     assert agent.denoiser_average is not None
     with torch.no_grad():
         for weight in agent.denoiser.parameters():
             weight.add_(1.0)
-    agent.denoiser.statistics.steps.fill_(70_001.0)
-    agent.denoiser_average.statistics.steps.fill_(70_001.0)
+    center = agent.actor.encoder.center
+    for running in (agent.denoiser.statistics, agent.denoiser_average.statistics, center):
+        running.steps.fill_(70_001.0)
+        running.mean.fill_(0.1)
     return agent
 
 
@@ -49,15 +53,16 @@ def test_the_weights_are_the_agents_rounded_and_the_denoiser_is_its_average(aver
     export_agent(averaged, path, {"epoch": 3, "env_steps": 600})
     found = Agent.load(path, "cpu")
     assert found.action_space == averaged.action_space
-    assert found.config == replaced(DEBUG, denoiser={"ema": 0.0})
+    assert found.config == replaced(CENTRED, denoiser={"ema": 0.0})
     assert found.denoiser_average is None
     for name, network in averaged.networks().items():
         network = averaged.denoiser_average if name == "denoiser" else network
-        mine = found.networks()[name].state_dict()
+        mine, statistics = found.networks()[name].state_dict(), dict(network.named_buffers())
         for key, value in network.state_dict().items():
-            rounded = value if ".statistics." in f".{key}" else value.half().float()
+            rounded = value if key in statistics else value.half().float()
             assert torch.equal(mine[key], rounded), f"{name}.{key}"
-    assert found.denoiser.statistics.steps == 70_001  # more than half precision can count
+    counted = found.denoiser.statistics.steps, found.actor.encoder.center.steps
+    assert counted == (70_001, 70_001)  # more than half precision can count
     assert trained_for(path) == {"epoch": 3, "env_steps": 600}
 
 
@@ -140,6 +145,12 @@ def header(path, **entries):
     save_file({"x": torch.zeros(2)}, path, {"format": "pt", **entries})
 
 
+def odd_entry(path, value):
+    """A header in which the agent is no text, as it is in every file that safetensors writes."""
+    content = json.dumps({"__metadata__": {HEADER: value}}).encode()
+    path.write_bytes(len(content).to_bytes(8, "little") + content)
+
+
 @pytest.mark.parametrize(
     ("make", "expected"),
     [
@@ -149,6 +160,9 @@ def header(path, **entries):
         (lambda path: path.write_bytes(b"\xff" * 64), "holds no agent"),
         (lambda path: path.write_bytes(b""), "holds no agent"),
         (lambda path: path.write_bytes((9).to_bytes(8, "little") + b"[1, 2, 3]"), "holds no agent"),
+        (lambda path: odd_entry(path, 5), "holds no agent"),
+        (lambda path: odd_entry(path, None), "holds no agent"),
+        (lambda path: odd_entry(path, {"agent": {}}), "holds no agent"),
     ],
 )  # fmt: skip
 def test_a_file_that_is_no_agent_is_one_line(make, expected, tmp_path, capsys):
@@ -177,6 +191,12 @@ def test_bad_input_is_one_line(words, expected, trained, capsys):
     line = f"export {trained[0]} {words.format(folder=trained[0])}"
     assert main(line.split()) == 2
     assert expected in capsys.readouterr().err
+
+
+def test_the_command_that_plays_it_can_be_pasted(trained, tmp_path, capsys):
+    path = tmp_path / "an agent.safetensors"
+    assert main(["export", str(trained[0]), "--agent", "--out", str(path)]) == 0
+    assert shlex.split(capsys.readouterr().out)[-3:] == ["horizon", "play", str(path)]
 
 
 def test_a_report_says_that_a_file_is_no_run(trained, capsys):

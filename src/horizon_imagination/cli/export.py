@@ -1,5 +1,6 @@
 """`horizon export RUN`: a policy, a dream in a page, or the agent in one file."""
 
+import shlex
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -89,5 +90,6 @@ def _write_file(source: Path, path: Path) -> int:
 
     export_agent(Agent.load(source, "cpu"), path, trained_for(source))
     print(f"{path}: {size(path.stat().st_size)}, the whole agent in half precision")
-    print(f"it stands for a run in every command that needs an agent alone: horizon play {path}")
+    play = shlex.join(["horizon", "play", str(path)])
+    print(f"it stands for a run in every command that needs an agent alone: {play}")
     return 0

@@ -30,21 +30,22 @@ def export_agent(agent: Agent, path: Path, trained: dict[str, int]) -> None:
 def slimmed(agent: Agent) -> tuple[dict[str, Any], dict[str, Tensor]]:
     """Description and weights of an agent whose denoiser is the average, if it has one.
 
-    Imagination uses the average, so the weights that were being trained are left out.
+    Imagination uses the average, so the weights that were being trained are left out. Weights are
+    in half precision; statistics, which hold counts of steps, as they are.
     """
     weights, about, config = agent.weights(), agent.description(), agent.config
+    networks = agent.networks().items()
+    statistics = {f"{name}.{key}" for name, one in networks for key, _ in one.named_buffers()}
     if any(name.startswith(AVERAGE) for name in weights):
         weights = {k: v for k, v in weights.items() if not k.startswith(TRAINED)}
         weights = {k.replace(AVERAGE, TRAINED, 1): v for k, v in weights.items()}
         config = replace(config, denoiser=replace(config.denoiser, ema=0.0))
-    return about | {"config": to_json(config)}, {k: _half(k, v) for k, v in weights.items()}
+    kept = {k: v if k in statistics else _half(k, v) for k, v in weights.items()}
+    return about | {"config": to_json(config)}, {k: v.contiguous() for k, v in kept.items()}
 
 
 def _half(name: str, value: Tensor) -> Tensor:
-    """In half precision; statistics, which hold counts of steps, as they are."""
-    if not value.is_floating_point() or ".statistics." in name:
-        return value.contiguous()
     half = value.to(torch.float16)
     if not half.isfinite().all():
         raise Failure(f"{name} is too large for half precision: not exported")
-    return half.contiguous()
+    return half
