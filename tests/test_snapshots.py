@@ -1,11 +1,12 @@
-"""Which snapshots stay."""
+"""Which snapshots stay, and where results of an agent go."""
 
 import json
 from dataclasses import asdict
+from pathlib import Path
 
 import pytest
 
-from horizon_imagination.snapshots import Progress, publish, snapshots, superseded
+from horizon_imagination.snapshots import Progress, home, publish, snapshots, superseded
 
 HOUR = 3600.0
 
@@ -55,3 +56,21 @@ def test_a_published_snapshot_keeps_the_hourly_ones(tmp_path):
         temporary = written(tmp_path / "checkpoints" / f"epoch-{epoch:06d}.tmp", epoch, 0.5 * epoch)
         publish(temporary, 1, hours=1.0)
     assert epochs(snapshots(tmp_path)) == [2, 4, 6]
+
+
+@pytest.mark.parametrize(
+    ("here", "path"),
+    [
+        (".", "run"),
+        (".", "run/checkpoints/epoch-000001"),
+        ("run", "."),
+        ("run", "checkpoints/epoch-000001"),
+        ("run/checkpoints", "epoch-000001"),
+        ("run/checkpoints/epoch-000001", "."),
+    ],
+)
+def test_the_results_of_a_snapshot_go_into_its_run(here, path, tmp_path, monkeypatch):
+    """Wherever it is named from: what is in a snapshot goes when the snapshot does."""
+    (tmp_path / "run/checkpoints/epoch-000001").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path / here)
+    assert home(Path(path)).resolve() == tmp_path / "run"

@@ -209,7 +209,10 @@ def home(path: Path) -> Path:
     """Where the results of an agent go: into its run, or into a folder beside its file."""
     if path.is_file():
         return path.with_name(f"{path.stem}-results")
-    return path.parent.parent if path.parent.name == CHECKPOINTS else path
+    if path.absolute().parent.name != CHECKPOINTS:
+        return path
+    whole = path if path.parent.name else path.absolute()  # named from within the run
+    return whole.parent.parent
 
 
 def agent_files(place: Path) -> tuple[Path, Path]:
@@ -233,7 +236,7 @@ def read_agent_file(path: Path) -> AgentFile:
             raise UsageError(refused)
         header = file.read(length)
     try:
-        said = parse(header, str(path))["__metadata__"][HEADER]
+        said = checked(parse(header, str(path))["__metadata__"][HEADER], str)
     except (UsageError, KeyError, TypeError) as error:
         raise UsageError(refused) from error
     return checked(parse(said, str(path)), AgentFile, f"{path}: ")

@@ -25,7 +25,10 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
 def check_finite(tensors: Mapping[str, Tensor], where: Path) -> None:
     """Refuse weights with which every result would be wrong, silently."""
     for name, value in tensors.items():
-        if value.is_floating_point() and not value.isfinite().all():
+        if not value.is_floating_point():
+            continue
+        known = value.float() if value.itemsize == 1 else value  # torch cannot judge 8 bits
+        if not known.isfinite().all():
             raise UsageError(
                 f"{where} has values that are not finite, in {name}; restore it from a copy, or "
                 "name another snapshot"
