@@ -254,3 +254,12 @@ def test_strips_of_an_agent_without_its_run_need_a_dataset(trained, dataset, tmp
     assert (tmp_path / "s.png").exists()
     with pytest.raises(UsageError, match="is no run"):
         report_command.strip_main(words)
+
+
+def test_a_name_without_an_agent_leaves_no_folder(dataset, tmp_path):
+    odd, words = tmp_path / "odd.safetensors", ["--data", str(dataset)]
+    odd.write_bytes(b"")
+    for path, expected in ((odd, "holds no agent"), (tmp_path / "nowhere", "does not exist")):
+        with pytest.raises(UsageError, match=expected):
+            report_command.strip_main([str(path), *words])
+    assert list(tmp_path.iterdir()) == [odd]

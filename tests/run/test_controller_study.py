@@ -8,6 +8,7 @@ import pytest
 import torch
 from einops import rearrange
 
+from horizon_imagination.actions import Box
 from horizon_imagination.agent import Agent
 from horizon_imagination.cli.studies import controller_main as main
 from horizon_imagination.data import Replay, Store
@@ -15,7 +16,9 @@ from horizon_imagination.engine.dream import left_padded
 from horizon_imagination.envs import make_env
 from horizon_imagination.envs.state import restore
 from horizon_imagination.errors import UsageError
+from horizon_imagination.presets import PRESETS
 from horizon_imagination.returns import until_first_end
+from horizon_imagination.snapshots import snapshots
 from horizon_imagination.studies.controller import PlayedLoss, Remembering, played_config
 
 
@@ -106,6 +109,16 @@ def test_the_command_writes_lines_a_figure_and_json(trained, tmp_path, command):
     assert status == 2 and "steps-per-epoch" in complaint
 
 
+def test_a_snapshot_is_compared_with_its_run_and_a_file_with_nothing(trained, tmp_path, command):
+    file = tmp_path / "one.safetensors"
+    assert command(f"export {trained} --agent --out {file}")[0] == 0
+    snapshot = snapshots(trained)[-1]
+    for agent, dreams in ((snapshot, True), (file, False)):
+        out = f"--out {tmp_path / 'study'} --device cpu"
+        status, said, _ = command(f"study controller {agent} --epochs 1 --initial 40 {out}")
+        assert status == 0 and ("dreams" in json.loads(said.splitlines()[-1])) == dreams
+
+
 def test_an_interrupt_closes_the_replay_before_its_folder_goes(trained, tmp_path, monkeypatch):
     order = []
     monkeypatch.setattr(Store, "close", lambda self: order.append(self.folder.exists()))
@@ -118,6 +131,17 @@ def test_an_interrupt_closes_the_replay_before_its_folder_goes(trained, tmp_path
     with pytest.raises(KeyboardInterrupt):
         main(line.split())
     assert order and all(order)
+
+
+@pytest.mark.parametrize("study", ["controller", "dreams"])
+def test_a_world_whose_actions_have_no_numbers_is_one_line(study, tmp_path, command):
+    """Both studies play actions by their number."""
+    agent, out = tmp_path / "agent", tmp_path / "out"
+    agent.mkdir()
+    Agent(PRESETS["small-reach"][1], Box((-1.0,), (1.0,)), torch.device("cpu")).save(agent)
+    status, _, said = command(f"study {study} {agent} --device cpu --out {out}")
+    assert status == 2 and said.count("\n") == 1 and not out.exists()
+    assert "small-reach has 1 number from -1 to 1 as actions; this study needs" in said
 
 
 def test_an_environment_without_a_past_is_refused():

@@ -148,9 +148,9 @@ def strip_main(argv: list[str]) -> int | None:
 
     # Before anything is written: an agent without a run has no replay.
     store = Store.open(args.data) if args.data else replay_of(load_run(args.run))
+    agent = Agent.load(args.run, args.device)
     path = args.out or home(args.run) / VIDEOS / "strips.png"
     output_folder(path.parent)
-    agent = Agent.load(args.run, args.device)
     cfg = agent.config.imagination
     horizon = args.horizon or cfg.horizon
     compare = args.budgets or args.decay_horizons or args.kinds != ("horizon",)

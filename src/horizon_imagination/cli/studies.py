@@ -98,9 +98,10 @@ def controller_main(argv: list[str]) -> int | None:
         raise UsageError("--epochs and --initial must be at least 1")
     from horizon_imagination.agent import Agent
     from horizon_imagination.snapshots import find_agent
-    from horizon_imagination.studies.controller import Report, played_config
+    from horizon_imagination.studies.controller import Report, check_actions, played_config
 
     source = Agent.load(find_agent(args.run), args.device)
+    check_actions(source)
     if args.controller.learner.steps_per_epoch < 1:
         raise UsageError(
             "the controller learns nothing with --controller.learner.steps-per-epoch 0; "
@@ -166,8 +167,10 @@ def dreams_main(argv: list[str]) -> int | None:
     from horizon_imagination.agent import Agent
     from horizon_imagination.snapshots import find_agent, home
     from horizon_imagination.studies import dreams
+    from horizon_imagination.studies.controller import check_actions
 
     agent = Agent.load(find_agent(args.run), args.device)
+    check_actions(agent)
     env = agent.config.env.trusted() if args.trust else agent.config.env
     folder = output_folder(args.out or home(args.run) / "studies" / "dreams")
     with TemporaryDirectory(prefix="horizon-dreams-") as replay:

@@ -18,6 +18,7 @@ import torch
 from einops import rearrange, repeat
 from torch import Tensor
 
+from horizon_imagination.actions import Discrete
 from horizon_imagination.agent import Agent
 from horizon_imagination.collect import Collector
 from horizon_imagination.config import Config, ControllerConfig
@@ -37,7 +38,9 @@ from horizon_imagination.learn.learners import make_learners
 from horizon_imagination.models.recurrent import RecurrentState
 from horizon_imagination.provenance import provenance
 from horizon_imagination.returns import until_first_end
+from horizon_imagination.run.folder import is_run
 from horizon_imagination.run.read import load_run
+from horizon_imagination.snapshots import home
 from horizon_imagination.streams import Streams
 
 
@@ -135,6 +138,15 @@ class PlayedLoss(ControllerLoss):
         return logits[:, -1].softmax(-1), states.at(-1)
 
 
+def check_actions(agent: Agent) -> None:
+    """Refuse an agent whose actions have no numbers, by which they are drawn and played here."""
+    if not isinstance(agent.action_space, Discrete):
+        raise UsageError(
+            f"{agent.config.env.id} has {agent.action_space.words()}; this study needs a world in "
+            "which every action is one of a list: name a run in such a world"
+        )
+
+
 def played_config(run: Config, controller: ControllerConfig) -> Config:
     """The run's config with this controller: frames one after the other, as a world shows them, a
     batch in one piece, as many worlds as it has trajectories, and no graphs."""
@@ -201,12 +213,14 @@ SHOWN = {"return": IMAGINED, "entropy": "controller/entropy", "value": "controll
 
 
 class Report:
-    """Results so far, and those of the run in its world model."""
+    """Results so far, and those of the agent's run in its world model."""
 
     def __init__(self, folder: Path, run: Path) -> None:
         self.folder = folder
         self.epochs: list[dict[str, float]] = []
-        self.dreamed: list[float] = load_run(run).series(IMAGINED)[1].tolist()
+        self.dreamed: list[float] = []
+        if is_run(home(run)):  # an agent may come without its run
+            self.dreamed = load_run(home(run)).series(IMAGINED)[1].tolist()
 
     def add(self, figures: dict[str, float]) -> str:
         """Keep an epoch on disk; a line for people."""
