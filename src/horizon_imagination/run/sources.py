@@ -89,19 +89,20 @@ def in_phases(config: Config) -> Config:
     plan = config.offline
     second = plan.tokenizer_epochs
     third = second + plan.world_model_epochs
+    same = {"early_until": 0, "rest_from": None}  # every epoch of a phase is like the others
     return dataclasses.replace(
         config,
         tokenizer=_learner(
-            config.tokenizer, first_epoch=0, last_epoch=second - 1, early_until=0,
-            steps=plan.tokenizer_steps,
+            config.tokenizer, first_epoch=0, last_epoch=second - 1, steps=plan.tokenizer_steps,
+            **same,
         ),
         world_model=_learner(
-            config.world_model, first_epoch=second, last_epoch=third - 1, early_until=0,
-            steps=plan.world_model_steps,
+            config.world_model, first_epoch=second, last_epoch=third - 1,
+            steps=plan.world_model_steps, **same,
         ),
         controller=_learner(
-            config.controller, first_epoch=third, last_epoch=None, early_until=0,
-            steps=plan.controller_steps,
+            config.controller, first_epoch=third, last_epoch=None, steps=plan.controller_steps,
+            **same,
         ),
         training=dataclasses.replace(
             config.training, epochs=third + plan.controller_epochs, collect_steps=0, initial_steps=0
@@ -149,11 +150,14 @@ def resting(config: Config, frozen: frozenset[str]) -> Config:
 
 def _earlier(section: Any, epochs: int) -> Any:
     own = section.learner
-    last = None if own.last_epoch is None else max(0, own.last_epoch - epochs)
-    first = max(0, own.first_epoch - epochs)
-    early = max(0, own.early_until - epochs)
-    steps = own.steps_per_epoch
-    return _learner(section, steps=steps, first_epoch=first, last_epoch=last, early_until=early)
+    return _learner(
+        section,
+        steps=own.steps_per_epoch,
+        first_epoch=max(0, own.first_epoch - epochs),
+        last_epoch=None if own.last_epoch is None else max(0, own.last_epoch - epochs),
+        early_until=max(0, own.early_until - epochs),
+        rest_from=None if own.rest_from is None else own.rest_from - epochs,
+    )
 
 
 def parse_freeze(text: str) -> tuple[str, ...]:
