@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -119,6 +120,25 @@ def test_dreams_that_underpay_say_which_network_is_at_fault():
 def test_a_stage_that_is_slower_than_estimated_is_told_with_both_times():
     (finding,) = diagnose(run_of(), {"controller": 0.5})
     assert finding.name == "slower than estimated" and "time/controller" in finding.line()
+
+
+def test_early_epochs_with_more_steps_are_not_slow():
+    own = PRESETS["demo"][1].controller.learner
+    early = replace(own, early_until=EPOCHS, early_steps=3 * own.steps_per_epoch)
+    run = run_of(replaced(PRESETS["demo"][1], controller={"learner": early}), time__controller=3.0)
+    assert diagnose(run, {"controller": 1.2}) == []
+    assert names(run, controller=0.4) == ["slower than estimated"]
+
+
+def test_a_run_that_slows_down_after_its_early_epochs_is_found():
+    own = PRESETS["demo"][1].controller.learner
+    early = replace(own, first_epoch=0, early_until=30, early_steps=3 * own.steps_per_epoch)
+    config = replaced(PRESETS["demo"][1], controller={"learner": early})
+    assert names(run_of(config, time__controller=3.0)) == ["slowing down"]
+
+
+def test_an_estimate_of_what_is_no_learner_is_compared_too():
+    assert names(run_of(time__collect=2.0), collect=0.5) == ["slower than estimated"]
 
 
 def test_a_short_run_is_not_judged():

@@ -306,7 +306,7 @@ def slow(run: Run, expected: Mapping[str, float]) -> Iterator[Finding]:
     `expected` are seconds of an epoch by stage, as estimated before the run.
     """
     for name, seconds in expected.items():
-        values = _values(run, f"time/{name}")[-LATELY:]
+        values = _seconds(run, name)[-LATELY:]
         if len(values) >= 3 and seconds > 0 and median(values) > SLOWER * seconds:
             yield Finding(
                 "slower than estimated",
@@ -315,7 +315,7 @@ def slow(run: Run, expected: Mapping[str, float]) -> Iterator[Finding]:
                 "other programs share the machine, or it throttles",
                 "horizon bench, and another number of --runtime.threads",
             )
-    times = _values(run, "time/controller") or _values(run, "time/world_model")
+    times = _seconds(run, "controller") or _seconds(run, "world_model")
     if len(times) >= 3 * LATELY and median(times[-LATELY:]) > SLOWER * median(times[:-LATELY]):
         yield Finding(
             "slowing down",
@@ -324,6 +324,18 @@ def slow(run: Run, expected: Mapping[str, float]) -> Iterator[Finding]:
             "the machine is busier than it was",
             "look for other programs; the same command resumes the run elsewhere",
         )
+
+
+def _seconds(run: Run, name: str) -> list[float]:
+    """How long a stage took in its epochs; a learner's early epochs as if they had the steps of
+    later ones."""
+    cfg, key = run.config, f"time/{name}"
+    learners = {x: getattr(cfg, x).learner for x in ("tokenizer", "world_model", "controller")}
+    if name not in learners:
+        return _values(run, key)
+    own = learners[name]
+    each = [(float(x[key]), own.steps_in(x["epoch"])) for x in run.history if key in x]
+    return [seconds * (own.steps_per_epoch / steps if steps else 1) for seconds, steps in each]
 
 
 RULES: tuple[Callable[[Run], Iterator[Finding]], ...] = (
