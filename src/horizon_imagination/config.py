@@ -123,6 +123,11 @@ class TokenizerConfig:
         batch_size=32, steps_per_epoch=300, first_epoch=10, weight_decay=0.05, betas=(0.9, 0.95)
     )
 
+    @property
+    def pixels_per_cell(self) -> int:
+        """Pixels of a frame, in height and in width, that one cell of the latents stands for."""
+        return self.patch_size * 2 ** len(self.multipliers)
+
 
 @dataclass(frozen=True, kw_only=True)
 class DenoiserConfig:
@@ -353,6 +358,6 @@ class Config:
 
     def __post_init__(self) -> None:
         shift, size = self.world_model.reward_shift, self.env.size
-        cell = self.tokenizer.patch_size * 2 ** len(self.tokenizer.multipliers)
+        cell = self.tokenizer.pixels_per_cell
         if shift and (shift + 1) * cell > size:
             raise ValueError(f"world_model.reward_shift {shift} must be < {size} / {cell} cells")
