@@ -86,7 +86,7 @@ def page(name: str) -> dict[str, float | str]:
 
 def main() -> None:
     """Measure and print; the last line is JSON."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--agents", nargs="+", default=["catch", "paper"])
     parser.add_argument("--repeats", type=int, default=200)
     parser.add_argument("--page", action="store_true")

@@ -44,18 +44,18 @@ def make(preset: str, device: torch.device, *, compiled: bool) -> Together:
     return together
 
 
-def apart(both: Together, rounds: int) -> None:
+def apart(both: Together, epoch: int, rounds: int) -> None:
     """All steps of the world model, then all of the controller."""
-    share = both.world_model.steps_per_epoch / both.controller.steps_per_epoch
+    share = both.world_model.steps_in(epoch) / both.steps_in(epoch)
     for _ in range(round(rounds * share)):
         both.world_model.step()
     for _ in range(rounds):
         both.controller.step()
 
 
-def together(both: Together, rounds: int) -> None:
+def together(both: Together, epoch: int, rounds: int) -> None:
     """The same steps, concurrently where the device can."""
-    both.begin(0)
+    both.begin(epoch, 0)
     for _ in range(rounds):
         both.step()
     both.settle(examine=False)
@@ -74,18 +74,19 @@ def main() -> None:
     ways = {"apart": apart, "together": together}
     begun = time.perf_counter()
     both = make(args.preset, device, compiled=args.compile)
+    last = PRESETS[args.preset][1].training.epochs - 1
     for way in ways.values():
-        way(both, WARM_UP)
+        way(both, last, WARM_UP)
     drain(device)
     first, times = time.perf_counter() - begun, {name: [] for name in ways}
     for _ in range(args.repeats):
         for name, way in ways.items():
             drain(device)
             begun = time.perf_counter()
-            way(both, args.rounds)
+            way(both, last, args.rounds)
             drain(device)
             times[name].append(time.perf_counter() - begun)
-    scale = both.steps_per_epoch / args.rounds
+    scale = both.steps_in(last) / args.rounds
     epoch = {name: scale * median(found) for name, found in times.items()}
     print(f"an epoch: {epoch['apart']:.2f} s apart, {epoch['together']:.2f} s together")
     about = {"bench": "overlap", "preset": args.preset, "device": str(device)}

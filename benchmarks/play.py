@@ -56,7 +56,7 @@ def measure(agent: Agent, repeats: int) -> dict[str, float]:
 
 def main() -> None:
     """Measure and print; the last line is JSON."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("run", nargs="?", type=Path)
     parser.add_argument("--preset", choices=sorted(PRESETS))
     parser.add_argument("--device", default="auto")

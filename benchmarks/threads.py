@@ -52,7 +52,9 @@ def step_of(preset: str):
     agent = Agent(config, 3, cpu)
     batches = RandomBatches(agent, torch.Generator().manual_seed(0))
     guard = Guard(Path(), every=1, writes=False)
-    return make_learners(agent, batches, Streams(0, cpu), guard).world_model.step
+    world_model = make_learners(agent, batches, Streams(0, cpu), guard).world_model
+    assert world_model is not None
+    return world_model.step
 
 
 def measure(preset: str, step, others: int, most: int, rounds: int) -> dict:

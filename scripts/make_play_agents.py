@@ -51,7 +51,7 @@ def _short(value: float) -> float:
 
 def main() -> None:
     """Train what no run was given for, then pack."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     for name in PRESETS:
         parser.add_argument(f"--{name}", type=Path, help=f"a finished run of {PRESETS[name]}")
     given = vars(parser.parse_args())

@@ -58,7 +58,7 @@ def write(target: str, parts: dict[str, bytes]) -> None:
 
 def main() -> None:
     """Check the archive, keep what is needed, write it."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("archive", type=Path)
     archive = parser.parse_args().archive
     digest = hashlib.sha256(archive.read_bytes()).hexdigest()

@@ -106,13 +106,13 @@ def normal(name: str) -> str:
 
 def licence(name: str) -> str:
     """The licence that a package states."""
-    about = metadata.metadata(name)
-    stated = about.get("License-Expression") or ""
+    about = metadata.metadata(name).json
+    stated = str(about.get("license_expression") or "")
     if not stated:
-        known = [x for x in about.get_all("Classifier") or [] if x.startswith("License ::")]
+        known = [x for x in about.get("classifier") or [] if x.startswith("License ::")]
         stated = ", ".join(x.split(" :: ")[-1] for x in known)
     if not stated:
-        lines = (about.get("License") or "").strip().splitlines()
+        lines = str(about.get("license") or "").strip().splitlines()
         stated = lines[0][:80] if lines else ""
     return stated or "not stated"
 
