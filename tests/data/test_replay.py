@@ -158,13 +158,16 @@ def test_the_latest_context_is_the_end_of_the_open_episode(store):
 def test_too_little_data_is_one_clear_error(tmp_path):
     store = create(tmp_path / "x")
     replay = Replay(store, UNIFORM)
-    with pytest.raises(UsageError, match="no episode of 1 frames among its 0 frames"):
+    with pytest.raises(UsageError, match="no episode of 1 frame among its 0 frames"):
         replay.frames(1, generator())
     store.begin(frame_at(0, 0))
     assert replay.frames(1, generator()).shape == (1, 3, 4, 4)
-    with pytest.raises(UsageError, match="collect or record more"):
+    with pytest.raises(UsageError, match=r"episode of 2 frames among its 1 frames; .* more$"):
         contexts(replay, 1, 4, generator())
-    with pytest.raises(UsageError, match=r"replay\.min_segment"):
+    later = Replay(store, replace(UNIFORM, min_future=3))
+    with pytest.raises(UsageError, match=r"episode of 4 frames .* lower replay\.min_future \(3\)"):
+        contexts(later, 1, 4, generator())
+    with pytest.raises(UsageError, match=r"episode of 4 frames .* lower replay\.min_segment \(4\)"):
         segments(replay, 1, 8, generator())
 
 

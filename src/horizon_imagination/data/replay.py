@@ -85,7 +85,8 @@ class Replay:
 
     def context_rows(self, batch: int, length: int, rng: torch.Generator) -> Rows:
         """Up to `length` frames that lead to one on which an action was taken."""
-        last, start, _ = self._sample_rows(batch, 1 + self.config.min_future, rng)
+        future = self.config.min_future
+        last, start, _ = self._sample_rows(batch, 1 + future, rng, field="min_future")
         return stretch(np.maximum(start, last + 1 - length), last + 1, length)
 
     def gather(self, rows: Int[Tensor, "batch time"], mask: Bool[Tensor, "batch time"]) -> Segment:
@@ -118,10 +119,15 @@ class Replay:
         return torch.from_numpy(self.store.frames[rows.numpy()])
 
     def _sample_rows(
-        self, batch: int, remaining: int, rng: torch.Generator
+        self, batch: int, remaining: int, rng: torch.Generator, field: str = "min_segment"
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Rows with at least `remaining` frames left, and start and end of their episodes."""
+        """Rows with at least `remaining` frames left, and start and end of their episodes.
+
+        `field` of the config asks for so many.
+        """
         eligible = self._eligible_rows(remaining)
+        if not eligible.total:
+            raise UsageError(self._too_short(remaining, field))
         uniform, choice = torch.rand(2, batch, generator=rng, dtype=torch.float64).numpy()
         # The cube root of a uniform number follows Beta(3, 1).
         share = np.where(choice < self.config.recent_share, np.cbrt(uniform), uniform)
@@ -142,14 +148,19 @@ class Replay:
         ends = np.minimum(store.ends[:episodes], rows)
         counts = np.maximum(ends - starts - (remaining - 1), 0)
         total = int(counts.sum())
-        if total == 0:
-            raise UsageError(
-                f"{store.folder} has no episode of {remaining} frames among its "
-                f"{rows} frames; collect or record more, or lower replay.min_segment"
-            )
         result = _Eligible(version, starts, ends, np.cumsum(counts) - counts, total)
         self._eligible[remaining] = result
         return result
+
+    def _too_short(self, remaining: int, field: str) -> str:
+        rows = self.store.num_frames if self.visible is None else self.visible
+        frames = f"{remaining} frame{'s' * (remaining > 1)}"
+        value = getattr(self.config, field)
+        lower = f", or lower replay.{field} ({value})" if min(remaining, value) > 1 else ""
+        return (
+            f"{self.store.folder} has no episode of {frames} among its {rows} frames; collect or "
+            f"record more{lower}"
+        )
 
 
 def stretch(first: np.ndarray, end: np.ndarray, length: int) -> Rows:
