@@ -43,7 +43,11 @@ def test_the_same_command_says_that_a_finished_run_is_finished(trained, command)
 def test_a_run_stops_at_its_target_and_a_higher_one_goes_on(command, tmp_path):
     folder = tmp_path / "run"
     line = f"train --preset debug --out {folder} --training.epochs 5 --training.target-return"
-    assert command(f"{line} -2")[0] == 0
+    status, out, _ = command(f"{line} -2")
+    assert status == 0 and "less if an evaluation reaches -2" in out
+    assert "reached training.target_return (-2): the run ends after epoch 4" in " ".join(
+        out.split()
+    )
     assert snapshots(folder)[-1].name == "epoch-000004"
     status, out, _ = command(f"{line} -2")
     assert status == 0 and "stopped at an evaluation of" in out
@@ -57,6 +61,18 @@ def test_a_dry_run_says_what_is_needed_and_writes_nothing(command, tmp_path, mon
     assert status == 0 and list(tmp_path.iterdir()) == []
     for word in ("parameters", "memory", "disk", "time", "estimated", "replay of 180 frames"):
         assert word in out
+
+
+def test_a_dry_run_tells_of_weights_that_a_run_would_be_refused_without(
+    command, tmp_path, monkeypatch
+):
+    monkeypatch.setenv("HORIZON_CACHE", str(tmp_path / "cache"))
+    line = f"train --preset debug --tokenizer.perceptual vgg16 --out {tmp_path / 'run'}"
+    status, out, _ = command(f"{line} --dry-run")
+    assert status == 0 and "warning: the vgg16 weights are not at" in out
+    status, _, err = command(line)
+    assert status == 2 and "horizon weights get vgg16" in err
+    assert not (tmp_path / "run").exists()
 
 
 BAD = {
@@ -73,6 +89,9 @@ BAD = {
     "--preset debug --env MiniGrid-Empty-5x5-v0 --pixels --init-from {trained}": "knows 3 actions",
     "--preset debug --imagination.decay-horizon 99": "must lie in [1, 6]",
     "--preset debug --denoiser.layer 3": "--denoiser.layers",
+    "--preset debug --epochs 3": "did you mean --training.epochs?",
+    "--preset debug --budget 3": "did you mean --imagination.budget?",
+    "--preset debug --env.size 84": "env.size 84 does not fit",
     "--preset debug --controller.actor-bias 1 2": "2 numbers",
 }
 
@@ -175,6 +194,7 @@ def test_a_request_to_end_saves_the_step_and_says_resume_me(tmp_path):
             break
     _, err = process.communicate(timeout=120)
     assert process.returncode == RESUME and "stopped by SIGTERM" in err
+    assert "(in the middle of epoch " in err and " is good" in err
     assert "resume with: horizon train --out" in err and "Traceback" not in err
     assert read_state(snapshots(folder)[-1]).unfinished is not None
     done = subprocess.run([*command, "--training.epochs", "5"], capture_output=True, text=True)
@@ -195,6 +215,7 @@ def test_offline_training_goes_through_its_three_phases(command, tmp_path, datas
     assert read_launch(folder).offline == str(dataset)
     status, out, _ = command(f"train --out {folder}")
     assert status == 0 and "is finished: 4 epochs" in out
+    assert "a larger --offline.controller-epochs goes on" in " ".join(out.split())
 
 
 def test_a_damaged_dataset_is_refused(command, tmp_path, dataset):

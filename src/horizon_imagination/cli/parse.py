@@ -146,6 +146,20 @@ def _one_line(message: str, prog: str) -> str:
     inside = [line for line in text.splitlines() if not line.lstrip().startswith(("╭", "╰"))]
     body = " ".join(re.sub(r"[│─]+", " ", line).strip() for line in inside)
     body = re.split(r"Argument helptext|For full helptext|─{3}", body)[0]
-    body = re.sub(r"\s*Perhaps you meant: (\S+).*", r"; did you mean \1?", body)
+    body, _, proposed = body.partition("Perhaps you meant:")
     said = " ".join(body.split()).rstrip(".,; ") or "bad arguments"
+    if flags := re.findall(r"--[a-z][\w.-]*", proposed):
+        said += f"; did you mean {_likeliest(said, flags)}?"
     return f"{said}; see '{prog} --help'"
+
+
+def _likeliest(said: str, flags: list[str]) -> str:
+    """The flag that was meant: one of the very name in another section, first of all in training.
+
+    >>> _likeliest("no --epochs", ["--offline.tokenizer-epochs", "--training.epochs"])
+    '--training.epochs'
+    """
+    typed = re.findall(r"--([\w.-]+)", said)
+    return min(
+        flags, key=lambda flag: (flag.split(".")[-1] not in typed, "--training." not in flag)
+    )
