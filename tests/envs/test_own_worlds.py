@@ -68,7 +68,8 @@ def test_a_world_that_fails_at_run_time_leaves_a_good_run_and_says_how_to_go_on(
     assert train(folder, "Fragile", fragile, "--training.epochs", "9") == 1
     said = capsys.readouterr().err
     assert words in said and said.count("\n") == 1 and "Traceback" not in said
-    good = f"the snapshot {snapshots(folder)[-1].name} is good; resume with: horizon train"
+    good = f"the snapshot {snapshots(folder)[-1].name} (in the middle of epoch 2) is good"
+    good += "; resume with: horizon train"
     assert f"{good} --out {folder} --env standin_worlds:Fragile" in said
     assert folder.glob("traceback-*.txt").__next__().read_text() if how == "raise" else True
     assert validate(folder / "replay") == []

@@ -128,10 +128,12 @@ def test_a_world_model_that_ignores_actions_is_told_of_once_and_when_it_matters(
     display.epochs = 6
     display.on_metrics(0, deaf)
     assert "ignores actions" not in out.getvalue()  # nobody learns in it yet
-    display.on_metrics(1, deaf | {"controller/actor": 0.1, "world_model/action_gap": 0.2})
+    both = {"controller/actor": 0.1, "world_model/denoiser": 0.1}
+    display.on_metrics(1, deaf | both | {"world_model/action_gap": 0.2})
+    display.on_metrics(1, deaf | {"controller/actor": 0.1})  # the denoiser is frozen
     assert "ignores actions" not in out.getvalue()
     for epoch in (2, 3):
-        display.on_metrics(epoch, deaf | {"controller/actor": 0.1})
+        display.on_metrics(epoch, deaf | both)
     assert out.getvalue().count("ignores actions so far (action gap 0.001)") == 1
 
 

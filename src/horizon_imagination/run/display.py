@@ -44,6 +44,8 @@ OTHERS = {
 ACTION_GAP = "world_model/action_gap"
 LEAST_GAP = 0.01
 """Warn if `world_model/action_gap` is below this while the controller learns."""
+BOTH_LEARN = {"world_model/denoiser", "controller/actor"}
+"""Metrics of an epoch in which both denoiser and controller learn."""
 INFORMATION = "controller/state_action_information"
 LEAST_INFORMATION, PATIENCE = 1e-3, 10
 """Warn if `controller/state_action_information` is still below this after PATIENCE epochs."""
@@ -174,12 +176,13 @@ class Display(Callback):
         for name in sorted(strange - self.not_finite):
             self._say(f"epoch {epoch + 1}: {name} is not finite; it is null in {METRICS}")
         self.not_finite |= strange
-        gap = metrics.get(ACTION_GAP, LEAST_GAP)
-        if gap < LEAST_GAP and "controller/actor" in metrics and not self.warned_of_gap:
+        gap, both = metrics.get(ACTION_GAP, LEAST_GAP), metrics.keys() >= BOTH_LEARN
+        if gap < LEAST_GAP and both and not self.warned_of_gap:
             self.warned_of_gap = True
             self._say(
                 f"the world model ignores actions so far (action gap {gap:.2g}): a policy cannot "
-                "learn in it yet; train it longer before the controller begins"
+                "learn in it yet; if this stays so, begin anew with a larger "
+                "--controller.learner.first-epoch"
             )
         self.controlled += INFORMATION in metrics
         known = metrics.get(INFORMATION, LEAST_INFORMATION)
@@ -201,7 +204,7 @@ class Display(Callback):
         width = len(str(self.epochs))
         left, untimed = self._left()
         head = f"epoch {epoch + 1:>{width}}/{self.epochs}  {clock(self.elapsed)}, left {left}"
-        return f"{head}{f' + {untimed}' if untimed else ''}  {figures}"
+        return f"{head}{f' without {untimed} (not timed yet)' if untimed else ''}  {figures}"
 
     def _panel(self) -> Panel:
         elapsed = self.elapsed + self.pace.clock() - self._since

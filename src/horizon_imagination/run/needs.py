@@ -102,13 +102,16 @@ def describe_needs(
     total = disk + (0 if offline else replay_bytes(config))
     detail = ", ".join(f"{name} {size(value)}" for name, value in weights.items())
     quiet = " on a quiet machine" if found.busy else ""
+    target = config.training.target_return
+    most = "" if target is None else f"; less if an evaluation reaches {target:g}"
     lines = [
         f"{config.env.id}: {as_space(actions).words()}, on {device} in {precision}",
         f"  parameters  {sum(counted.parameters.values()) / 1e6:.2f} M ({networks})",
-        f"  memory      about {size(sum(weights.values()))}, estimated ({detail})",
+        f"  memory      about {size(sum(weights.values()))} of tensors, estimated ({detail}), "
+        "besides the program's own few hundred MB",
         f"  disk        about {size(total)} ({replay}snapshots {size(disk)})",
         f"  time        about {duration(found.seconds)}{quiet}, estimated, without the "
-        f"environment's own ({stages})",
+        f"environment's own ({stages}){most}",
     ]
     if found.busy:
         lines.append(f"  busy        {found.busy_note()}")

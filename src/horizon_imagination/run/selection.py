@@ -54,6 +54,10 @@ class Selection:
         self._keep(epoch, score, progress)
         if cfg.target_return is not None and score >= cfg.target_return:
             progress.reached = score
+            self.callback.on_note(
+                f"an evaluation of {score:.3g} reached training.target_return "
+                f"({cfg.target_return:g}): the run ends after epoch {epoch + 1}"
+            )
         return {"evaluation/return": score}
 
     def _play(self, protocol: Protocol) -> float:

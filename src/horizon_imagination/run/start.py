@@ -51,7 +51,7 @@ from horizon_imagination.run.signals import (
 )
 from horizon_imagination.run.sources import check_source, offline_config, parse_freeze, resting
 from horizon_imagination.run.trainer import Trainer
-from horizon_imagination.snapshots import snapshots
+from horizon_imagination.snapshots import read_state, snapshots
 from horizon_imagination.timing import cores
 from horizon_imagination.types import Schedule
 from horizon_imagination.world_model import WorldModel
@@ -220,11 +220,10 @@ def _checked(request: Request, config: Config) -> tuple[Config, Needs]:
     if request.init_from is not None:
         check_source(config, actions, request.init_from)
     needs = describe_needs(config, actions, request.offline)
-    warnings = "".join(f"\nwarning: {line}" for line in _warnings(request, config))
-    if not request.dry_run:
-        _check_features(config)
+    said = [*_warnings(request, config), *_missing_features(config, request.dry_run)]
     room = room_warning(needs.estimated.disk_bytes, free_bytes(request.folder))
-    text = needs.text + reading + warnings + (f"\nwarning: {room}" if room else "")
+    warnings = "".join(f"\nwarning: {line}" for line in (*said, room) if line)
+    text = needs.text + reading + warnings
     return with_threads(config, needs.threads), dataclasses.replace(needs, text=text)
 
 
@@ -274,11 +273,18 @@ def _check_compiler(config: Config) -> None:
         )
 
 
-def _check_features(config: Config) -> None:
-    """The perceptual loss needs weights that are fetched apart: say so before anything is made."""
+def _missing_features(config: Config, dry_run: bool) -> list[str]:
+    """The perceptual loss needs weights that are fetched apart: refuse a run without them before
+    anything is made; a dry run is told."""
     name, learner = config.tokenizer.perceptual, config.tokenizer.learner
     if name != "none" and learner.steps_per_epoch and not is_installed(name):
-        load_weights(name)
+        try:
+            load_weights(name)
+        except UsageError as error:
+            if not dry_run:
+                raise
+            return [str(error)]
+    return []
 
 
 def _resuming(trainer: Trainer) -> str:
@@ -292,7 +298,8 @@ def _finished(trainer: Trainer) -> str:
     done, reached = trainer.progress.epoch, trainer.progress.reached
     early = done < trainer.config.training.epochs and reached is not None
     how = f", stopped at an evaluation of {reached:.3g}" if early else ""
-    further = "--training.target-return" if early else "--training.epochs"
+    further = "--offline.controller-epochs" if trainer.offline else "--training.epochs"
+    further = "--training.target-return" if early else further
     return (
         f"{trainer.folder} is finished: {done} epochs{how}; horizon evaluate {trainer.folder} "
         f"tells how good it is, a larger {further} goes on"
@@ -301,10 +308,19 @@ def _finished(trainer: Trainer) -> str:
 
 def _how_to_resume(folder: Path) -> str:
     kept = snapshots(folder)
-    state = f"the snapshot {kept[-1].name} is good" if kept else "there is no snapshot yet"
+    state = f"{_described(kept[-1])} is good" if kept else "there is no snapshot yet"
     env = read_config(folder).env.id
     named = f" --env {shlex.quote(env)}" if ":" in env else ""  # code is named, not read
     return f"{state}; resume with: horizon train --out {shlex.quote(str(folder))}{named}"
+
+
+def _described(snapshot: Path) -> str:
+    """A snapshot by its name, which does not say whether it is one of the middle of an epoch."""
+    where = ""
+    with suppress(UsageError):  # one that is damaged is told when the run goes on
+        state = read_state(snapshot)
+        where = f" (in the middle of epoch {state.epoch + 1})" if state.unfinished else ""
+    return f"the snapshot {snapshot.name}{where}"
 
 
 def _one_line(error: BaseException) -> str:
