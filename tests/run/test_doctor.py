@@ -122,6 +122,15 @@ def test_a_stage_that_is_slower_than_estimated_is_told_with_both_times():
     assert finding.name == "slower than estimated" and "time/controller" in finding.line()
 
 
+def test_stages_of_milliseconds_are_not_judged():
+    assert names(run_of(time__controller=0.3), controller=0.01) == []
+
+
+def test_a_run_whose_learners_overlap_is_found_slow_too():
+    slower = {"time__together": lambda e: 1.0 if e < 30 else 3.0}
+    assert names(run_of(time__controller=None, **slower)) == ["slowing down"]
+
+
 def test_early_epochs_with_more_steps_are_not_slow():
     own = PRESETS["demo"][1].controller.learner
     early = replace(own, early_until=EPOCHS, early_steps=3 * own.steps_per_epoch)

@@ -15,7 +15,7 @@ from horizon_imagination.run.display import (
     PATIENCE,
 )
 from horizon_imagination.run.read import Run
-from horizon_imagination.wording import duration, number
+from horizon_imagination.wording import number
 
 LATELY = 10
 """Epochs over which a metric is averaged."""
@@ -31,6 +31,8 @@ BURST = 100.0
 """How many times its median a gradient norm may reach."""
 SLOWER = 2.0
 """How many times slower than estimated, or than before, a run may be."""
+SHORT = 0.5
+"""Seconds of an epoch below which a stage is not judged."""
 
 
 @dataclass(frozen=True)
@@ -307,20 +309,22 @@ def slow(run: Run, expected: Mapping[str, float]) -> Iterator[Finding]:
     """
     for name, seconds in expected.items():
         values = _seconds(run, name)[-LATELY:]
-        if len(values) >= 3 and seconds > 0 and median(values) > SLOWER * seconds:
+        lately = median(values) if len(values) >= 3 else 0.0
+        if lately > max(SHORT, SLOWER * seconds) and seconds > 0:
             yield Finding(
                 "slower than estimated",
-                f"time/{name} is {duration(median(values))} an epoch, estimated "
-                f"{duration(seconds)}",
+                f"time/{name} is {number(lately, 2)} s an epoch, estimated {number(seconds, 2)} s",
                 "other programs share the machine, or it throttles",
                 "horizon bench, and another number of --runtime.threads",
             )
-    times = _seconds(run, "controller") or _seconds(run, "world_model")
-    if len(times) >= 3 * LATELY and median(times[-LATELY:]) > SLOWER * median(times[:-LATELY]):
+    stages = (_seconds(run, name) for name in ("together", "controller", "world_model"))
+    times = next((found for found in stages if len(found) >= 3 * LATELY), [0.0, 0.0])
+    lately, before = median(times[-LATELY:]), median(times[:-LATELY] or times)
+    if lately > max(SHORT, SLOWER * before):
         yield Finding(
             "slowing down",
-            f"an epoch of the last learner takes {duration(median(times[-LATELY:]))}, before "
-            f"{duration(median(times[:-LATELY]))}",
+            f"an epoch of the last learner takes {number(lately, 2)} s, before "
+            f"{number(before, 2)} s",
             "the machine is busier than it was",
             "look for other programs; the same command resumes the run elsewhere",
         )
@@ -331,6 +335,7 @@ def _seconds(run: Run, name: str) -> list[float]:
     later ones."""
     cfg, key = run.config, f"time/{name}"
     learners = {x: getattr(cfg, x).learner for x in ("tokenizer", "world_model", "controller")}
+    learners["together"] = cfg.controller.learner  # its steps are the controller's
     if name not in learners:
         return _values(run, key)
     own = learners[name]
