@@ -43,6 +43,12 @@ class UntrustedId(str):
     __slots__ = ()
 
 
+class DatasetId(UntrustedId):
+    """One that was read from a dataset, which no `--trust` is about."""
+
+    __slots__ = ()
+
+
 @dataclass(frozen=True, kw_only=True)
 class EnvConfig:
     """Which world, and how it is seen."""

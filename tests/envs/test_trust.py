@@ -63,6 +63,8 @@ def poisoned(trained, bait):
         "record --agent {run} --episodes 1 --out {run}/data",
         "train --out {run} --training.epochs 2",
         "study controller {run} --epochs 1 --initial 10 --out {run}/study",
+        "study dreams {run} --contexts 1 --steps 10 --out {run}/study",
+        "export {run} --episodes 1 --out {run}/policy",
         "strip {run} --out {run}/strips",
         "report {run}",
     ],
@@ -72,7 +74,9 @@ def test_no_command_runs_the_code_that_a_run_names(line, poisoned, bait, capsys)
     said = capsys.readouterr().err
     assert not (bait / "imported").exists(), said
     if not line.startswith(("strip", "report")):
-        assert f"{BAIT} is code that a file names" in said and "--trust" in said
+        assert f"{BAIT} is code that a file names" in said and said.endswith(
+            "add --trust if you trust the folder\n"
+        )
         assert said.count("\n") == 1
 
 
@@ -99,6 +103,21 @@ def test_a_dataset_never_decides_what_is_imported(bait, tmp_path, capsys):
         said = capsys.readouterr()
         assert not (bait / "imported").exists()
         assert f"name it yourself with --env {BAIT}" in said.out + said.err
+        assert "add --trust" not in said.out + said.err, "it would change nothing here"
+
+
+def test_play_says_why_the_real_world_is_left_out(poisoned, bait, monkeypatch, capsys):
+    served = []
+    monkeypatch.setattr("horizon_imagination.play.server.serve", lambda app, at: served.append(app))
+    assert main(["play", str(poisoned), "--port", "0"]) == 0
+    reason = f"the environment {BAIT} is code that a file names"
+    opened, said = capsys.readouterr().out.splitlines()
+    assert opened.startswith("open http") and said.startswith(
+        f"the real world is left out: {reason}"
+    )
+    assert said.endswith("add --trust if you trust the folder")
+    hello = json.loads(served[0].state.hub.latest["hello"])
+    assert not hello["real"] and reason in hello["left_out"] and not (bait / "imported").exists()
 
 
 def test_a_suite_file_needs_trust_for_code(bait, tmp_path, capsys):

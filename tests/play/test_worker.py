@@ -62,6 +62,7 @@ def test_an_agent_is_introduced_before_it_is_seen(worker, said):
     hello = said[0][0].head
     assert hello["actions"] == ["left", "stay", "right"] and hello["idle"] == 1
     assert hello["agents"] == ["catch", "fog"] and hello["real"] is True
+    assert hello["left_out"] == ""
 
 
 def test_an_action_is_a_step_while_the_world_waits(worker, said):

@@ -62,6 +62,8 @@ def main(argv: list[str]) -> int | None:
         name = f"[{args.host}]" if ":" in args.host else args.host
         query = f"/?token={token}" if token else ""
         print(f"open http://{name}:{at.getsockname()[1]}{query}", flush=True)
+        if why := app.state.hub.worker.no_env:
+            print(f"the real world is left out: {why}", flush=True)
         if token:
             print("whoever knows this address can play: the connection is not encrypted")
         try:

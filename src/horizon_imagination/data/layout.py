@@ -18,7 +18,7 @@ from horizon_imagination.action_json import (
     space_to_json,
 )
 from horizon_imagination.actions import ActionSpace, Box
-from horizon_imagination.config import EnvConfig, UntrustedId
+from horizon_imagination.config import DatasetId, EnvConfig
 from horizon_imagination.config_json import from_json
 from horizon_imagination.errors import UsageError
 from horizon_imagination.files import sync
@@ -148,8 +148,9 @@ class Description:
         """
         with suppress(UsageError):
             if self.env:
-                return from_json(dict(self.env), EnvConfig, "env")
-        return replace(default, id=UntrustedId(self.env_id))
+                known = from_json(dict(self.env), EnvConfig, "env")
+                return replace(known, id=DatasetId(known.id))
+        return replace(default, id=DatasetId(self.env_id))
 
     def write(self, folder: Path) -> None:
         """Replace `dataset.json` in one go, safe on the disk."""
@@ -233,7 +234,7 @@ def read_description(folder: Path) -> Description:
     return Description(
         frame_shape=content.frame_shape,
         action_space=space_from_json(content.num_actions, content.actions),
-        env_id=UntrustedId(content.env_id),
+        env_id=DatasetId(content.env_id),
         rows=content.rows,
         episodes=tuple(content.episodes),
         sha256=content.sha256,

@@ -1,6 +1,6 @@
 """Which environments may run code: those somebody typed, not those a file names."""
 
-from horizon_imagination.config import EnvConfig, UntrustedId
+from horizon_imagination.config import DatasetId, EnvConfig, UntrustedId
 from horizon_imagination.envs.craftium import ACTIONS
 from horizon_imagination.errors import UsageError
 
@@ -15,9 +15,10 @@ def check_trusted(cfg: EnvConfig) -> None:
     if not isinstance(cfg.id, UntrustedId):
         return
     if ":" in cfg.id:
+        typed = f"name it yourself with --env {cfg.id}"
+        help = typed if isinstance(cfg.id, DatasetId) else "add --trust if you trust the folder"
         raise UsageError(
-            f"the environment {cfg.id} is code that a file names, and it is not imported: name it "
-            f"yourself with --env {cfg.id}, or add --trust if you trust the folder"
+            f"the environment {cfg.id} is code that a file names, and it is not imported: {help}"
         )
     if cfg.id in ACTIONS and cfg.options:
         raise UsageError(

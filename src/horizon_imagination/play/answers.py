@@ -28,8 +28,10 @@ class Answer(NamedTuple):
         return m.packed({"type": self.kind} | self.head, self.blobs)
 
 
-def hello(agent: Agent, players: list[str], player: Player, snapshot: str, game: Game) -> Answer:
-    """Who plays, where, and what can be set."""
+def hello(
+    agent: Agent, players: list[str], player: Player, snapshot: str, game: Game, no_env: str
+) -> Answer:
+    """Who plays, where, and what can be set; `no_env` says why the real world is left out."""
     cfg = agent.config
     imagination = cfg.imagination
     said = {
@@ -43,6 +45,7 @@ def hello(agent: Agent, players: list[str], player: Player, snapshot: str, game:
         "idle": _plain(game.idle),
         "entries": entries(game),
         "real": game.real is not None,
+        "left_out": no_env and f"The real world is left out: {no_env}",
         "horizon": imagination.horizon,
         "budget": imagination.budget,
         "decay_horizon": imagination.decay_horizon,

@@ -383,8 +383,8 @@ class Worker(threading.Thread):
             self.post(answers.notice(f"the recording stopped: {error}", bad=True), None)
 
     def _say_hello(self) -> None:
-        agent, names = self.networks.agent, list(self.players)
-        self.post(answers.hello(agent, names, self.player, self.snapshot, self.game), None)
+        agent, said = self.networks.agent, (self.snapshot, self.game, self.no_env)
+        self.post(answers.hello(agent, list(self.players), self.player, *said), None)
         self._say_state()
         self._show()
 

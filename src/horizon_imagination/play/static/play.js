@@ -46,7 +46,9 @@ export class Play {
     this.screens = {};
     $("screens").replaceChildren();
     for (const value of ["real", "both"]) {
-      $("world").querySelector(`input[value=${value}]`).disabled = !hello.real;
+      const input = $("world").querySelector(`input[value=${value}]`);
+      input.disabled = !hello.real;
+      input.parentElement.title = hello.left_out;
     }
     this.entries = hello.entries;
     this.vector = hello.entries ? [...hello.idle] : null;
