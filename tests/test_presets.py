@@ -8,6 +8,7 @@ import torch
 from horizon_imagination.config_json import differences
 from horizon_imagination.networks import build_networks
 from horizon_imagination.presets import PRESETS
+from horizon_imagination.run.sources import in_phases
 from horizon_imagination.scale.suite import read_file, runs_of
 
 ROOT = Path(__file__).parents[1]
@@ -42,3 +43,15 @@ def test_suites_of_benchmarks_make_runs(path):
     assert suite.name == path.stem
     assert len(runs) == len(suite.worlds) * len(suite.settings) * len(suite.seeds)
     assert len({str(run.config) for run in runs}) == len(runs), "two runs of one config"
+
+
+@pytest.mark.parametrize("name", ["demo", "small-catch", "small-reach", "fog", "small-fog"])
+def test_small_presets_take_no_more_steps_on_stored_data_than_online(name):
+    config = PRESETS[name][1]
+    phases = in_phases(config)
+    for part in ("tokenizer", "world_model", "controller"):
+        online, offline = (
+            sum(getattr(one, part).learner.steps_in(epoch) for epoch in range(one.training.epochs))
+            for one in (config, phases)
+        )
+        assert 0 < offline <= online, part

@@ -142,6 +142,11 @@ CATCH = Config(
         target_return=0.98,
         strips_every=20,
     ),
+    offline=OfflineConfig(
+        tokenizer_epochs=5, tokenizer_steps=100,
+        world_model_epochs=70, world_model_steps=40,
+        controller_epochs=40, controller_steps=40,
+    ),
     runtime=RuntimeConfig(precision="float32"),
 )  # fmt: skip
 
@@ -158,6 +163,7 @@ SMALL_CATCH = replaced(
     imagination={"horizon": 3, "budget": 2},
     replay={"min_segment": 3, "min_future": 2},
     training={"epochs": 80, "collect_steps": 96, "initial_steps": 3000},
+    offline={"tokenizer_steps": 80, "world_model_epochs": 40},
 )
 
 SMALL_REACH = replaced(
@@ -184,6 +190,7 @@ SMALL_FOG = replaced(
     imagination={"horizon": 6, "budget": 3},
     replay={"min_future": 3},
     training={"epochs": 60, "collect_steps": 160, "initial_steps": 5000},
+    offline={"world_model_epochs": 55},
 )
 
 DEBUG = Config(
