@@ -18,6 +18,8 @@ PALETTE = (
 would be pale on white, and all of them visible on a dark page."""
 INK = "#123457"
 """Stands for the text colour of the page that a figure becomes part of."""
+PAPER = "#fefefd"
+"""Stands for the ground of that page."""
 
 
 def colour_of(place: int) -> str:

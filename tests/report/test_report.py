@@ -195,7 +195,7 @@ def test_random_play_is_the_baseline_of_a_world_that_nothing_is_known_of(tmp_pat
     assert own.random_play() == (2.0, 40)
     assert learning_charts(own)[0].levels == {"random": 2.0}
     value, label = key_numbers(own)[0]
-    assert value == "2" and label.startswith("random return, 40 episodes before")
+    assert value == "2" and label == "random return\n40 episodes at the start"
 
 
 def test_bars_grow_rightwards():

@@ -19,15 +19,36 @@ from horizon_imagination.metrics.statistics import (
 )
 from horizon_imagination.report.curves import Chart, Line, mean_line
 from horizon_imagination.report.suite import PAPER_SETTINGS, curve_of, published_suite
+from horizon_imagination.run.diagnosis import UNHEEDED
 from horizon_imagination.run.read import Run
 from horizon_imagination.wording import number
 
 RETURN, EVALUATION = "env/return", "evaluation/return"
 LENGTH = "env/length"
 IMAGINED, IMAGINED_LENGTH = "controller/imagined_return", "controller/imagined_length"
-INFORMATION = "controller/state_action_information"
+INFORMATION, LATE = "controller/state_action_information", "controller/late_changes"
+CHANGES, UNHEEDED_CHANGES = "controller/action_changes", "world_model/unheeded_changes"
+ENTROPY, ENDED, ENDS = "controller/entropy", "controller/ended", "world_model/ends"
+TITLES = {
+    "world_model/action_gap": "Action gap: denoiser error added by a wrong action",
+    ENTROPY: "Entropy of the policy (nats)",
+    INFORMATION: "Mutual information of state and action (nats)",
+    CHANGES: "Changes of an action while its frame is denoised",
+    LATE: "Late changes: share of actions their frame was not made with",
+    UNHEEDED_CHANGES: "Unheeded changes: what stays of an action that changed",
+    ENDED: "Share of imaginations that end",
+}
+"""How actions behave, by metric."""
+COMPARED = (ENTROPY, INFORMATION, CHANGES, LATE, "world_model/action_gap")
+"""Those of them that are drawn for several runs."""
+FROM_ZERO = {ENTROPY, INFORMATION, CHANGES, LATE, ENDS}
+"""Counts and shares: their axis begins at 0."""
+CLIPPED = (-0.2, 1.2)
+"""Where the share of a first action's effect is worth a look; the first epochs are far outside."""
 MOST_NAMED = 4
 """Runs up to which a chart has a legend of its own."""
+LONG = 100
+"""Epochs from which on returns are averaged as in the paper."""
 
 
 def learning_charts(run: Run) -> list[Chart]:
@@ -42,7 +63,7 @@ def _reward_charts(run: Run) -> list[Chart]:
         "world_model/read_reward": "predicted from real frames",
         "world_model/imagined_reward": "predicted from imagined frames",
     }
-    segments = smoothing_window(len(run.series("world_model/real_reward")[0]))
+    segments = epochs_to_average(len(run.series("world_model/real_reward")[0]))
     return [
         _chart(
             run,
@@ -70,22 +91,13 @@ def _reward_charts(run: Run) -> list[Chart]:
 
 
 def _action_charts(run: Run) -> list[Chart]:
-    titles = {
-        "world_model/action_gap": "Action gap: denoiser error added by a wrong action",
-        "controller/entropy": "Entropy of the policy (nats)",
-        INFORMATION: "Mutual information of state and action (nats)",
-        "controller/action_changes": "Changes of an action while its frame is denoised",
-        "controller/late_changes": "Late changes: share of actions their frame was not made with",
-        "world_model/unheeded_changes": "Unheeded changes: what stays of an action that changed",
-        "controller/ended": "Share of imaginations that end",
-    }
     ends = [
-        _line(run, "world_model/ends", "real", 0),
+        _line(run, ENDS, "real", 0),
         _line(run, "world_model/ends_foreseen", "predicted", 1),
     ]
     return [
-        *(_chart(run, title, _line(run, key, "", 0)) for key, title in titles.items()),
-        _chart(run, "Episode ends in a batch of real segments", *ends),
+        *(_axis(_chart(run, title, _line(run, key, "", 0)), key) for key, title in TITLES.items()),
+        _axis(_chart(run, "Episode ends in a batch of real segments", *ends), ENDS),
     ]
 
 
@@ -125,11 +137,7 @@ def compare_charts(runs: list[Run]) -> list[Chart]:
         RETURN: "Training return",
         EVALUATION: "Evaluation return",
         IMAGINED: "Imagined return, within the horizon",
-        "controller/entropy": "Entropy of the policy (nats)",
-        INFORMATION: "Mutual information of state and action (nats)",
-        "controller/action_changes": "Changes of an action while its frame is denoised",
-        "controller/late_changes": "Late changes: share of actions their frame was not made with",
-        "world_model/action_gap": "Action gap: denoiser error added by a wrong action",
+        **{key: TITLES[key] for key in COMPARED},
         "tokenizer/reconstruction": "Tokenizer loss",
         "world_model/denoiser": "Denoiser loss",
         "controller/critic": "Critic loss",
@@ -146,7 +154,7 @@ def compare_charts(runs: list[Run]) -> list[Chart]:
         levels = landmarks(*runs) if one_world and key in (RETURN, EVALUATION) else {}
         loss, few = title.endswith("loss"), len(runs) <= MOST_NAMED
         chart = _chart(runs[0], title, *lines, logarithmic=loss, levels=levels)
-        charts.append(replace(chart, legend=few))  # the table above names every colour
+        charts.append(_axis(replace(chart, legend=few), key))  # the table names every colour
     return charts
 
 
@@ -159,6 +167,15 @@ def _chart(
 ) -> Chart:
     across = "epoch" if run.offline else "environment steps"
     return Chart(title, list(lines), across, logarithmic=logarithmic, levels=levels or {})
+
+
+def _axis(chart: Chart, key: str) -> Chart:
+    """The chart of a metric with the axis that belongs to it."""
+    if key == UNHEEDED_CHANGES:
+        return replace(chart, limits=CLIPPED, levels={"horizon doctor warns": UNHEEDED})
+    if key == ENDED:
+        return replace(chart, limits=(0, 1))
+    return replace(chart, limits=(0, None)) if key in FROM_ZERO else chart
 
 
 def _line(
@@ -176,7 +193,16 @@ def _line(
 
 
 def _window(run: Run) -> int:
-    return smoothing_window(len(run.series(RETURN)[0]))
+    return epochs_to_average(len(run.series(RETURN)[0]))
+
+
+def epochs_to_average(points: int) -> int:
+    """The window of a moving average that does not hide how a short run ends.
+
+    >>> [epochs_to_average(points) for points in (34, 60, 80, 100)]
+    [1, 3, 5, 15]
+    """
+    return smoothing_window(points) if points >= LONG else points // 40 * 2 + 1
 
 
 def landmarks(*runs: Run) -> dict[str, float]:
@@ -233,9 +259,9 @@ def published_numbers(run: Run) -> list[tuple[str, str]]:
     if ours is None or theirs is None:
         return []
     return [
-        (number(ours, 3), f"training return, episodes of the last {WINDOW:,} steps"),
+        (number(ours, 3), f"training return\nlast {WINDOW:,} steps"),
         (
             f"{number(theirs.mean, 3)} ± {number(theirs.sample_std, 3)}",
-            f"the same of the published {setting} runs ({theirs.seeds} seeds) at this step",
+            f"published {setting} runs\n{theirs.seeds} seeds, same step",
         ),
     ]

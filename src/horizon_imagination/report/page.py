@@ -8,6 +8,7 @@ from horizon_imagination.errors import UsageError
 from horizon_imagination.files import write_text
 from horizon_imagination.provenance import provenance, told
 from horizon_imagination.report.curves import Chart, as_svg, figure
+from horizon_imagination.wording import number
 
 STYLE = """
 :root{color-scheme:light dark;--ink:#1c2430;--soft:#5d6875;--line:#d9dee4;--back:#f5f6f8;
@@ -27,11 +28,14 @@ footer{margin-top:2.4rem;padding-top:.6rem;border-top:1px solid var(--line)}
 gap:.7rem;margin:1rem 0}
 .number,.chart,.picture{background:var(--card);border:1px solid var(--line);border-radius:10px}
 .number{padding:.6rem .8rem}.number b{display:block;font-size:1.35rem;line-height:1.25;
-font-variant-numeric:tabular-nums}.number span{color:var(--soft);font-size:.84rem}
+font-variant-numeric:tabular-nums}.number span{color:var(--soft);font-size:.84rem;line-height:1.35;
+display:block;white-space:pre-line}
 .charts{display:grid;grid-template-columns:repeat(auto-fill,minmax(min(100%,330px),1fr));gap:.8rem}
 .chart{padding:.5rem;margin:0}.chart svg{width:100%;height:auto;display:block}
 .chart figcaption{color:var(--ink);font-weight:600;font-size:.95rem;line-height:1.3;
 padding:.1rem .2rem .3rem}
+.key{display:flex;flex-wrap:wrap;gap:0 .9rem;color:var(--soft);font-weight:400;font-size:.8rem}
+.key i{display:inline-block;width:1.3em;margin-right:.35em;vertical-align:middle}
 .picture{margin:0 0 .9rem;padding:.6rem;overflow-x:auto}
 .picture img,.picture video{display:block;border-radius:4px;max-width:none}
 .picture img.fit,.picture video{max-width:100%;height:auto}
@@ -137,14 +141,40 @@ def folded(summary: str, content: str) -> str:
 
 
 def charts(items: Iterable[Chart]) -> str:
-    """Those charts that have something to show, side by side where there is room."""
+    """Those charts that have something to show, side by side where there is room.
+
+    Those whose curves have never changed are one line of text below them.
+    """
+    shown = [chart for chart in items if chart.drawable]
     drawn = "".join(
-        f'<figure class="chart"><figcaption>{escape(chart.title)}</figcaption>'
+        f'<figure class="chart"><figcaption>{escape(chart.title)}{_key(chart)}</figcaption>'
         f"{as_svg(figure(chart))}</figure>"
-        for chart in items
-        if chart.drawable
+        for chart in shown
+        if not chart.flat
     )
-    return f'<div class="charts">{drawn}</div>' if drawn else paragraph("No data yet.", "soft")
+    told = [_unchanged(chart) for chart in shown if chart.flat]
+    below = paragraph(f"Never changed: {'; '.join(told)}.", "soft") if told else ""
+    return (f'<div class="charts">{drawn}</div>' if drawn else "") + below or paragraph(
+        "No data yet.", "soft"
+    )
+
+
+def _key(chart: Chart) -> str:
+    """The names of the curves of a chart, in text that wraps."""
+    names = "".join(
+        f'<span><i style="border-top:3px {"dotted" if line.style == ":" else "solid"} '
+        f'{line.colour}"></i>{escape(line.label)}'
+        f"{f', bold: mean of {line.smooth} epochs' if line.smoothed else ''}</span>"
+        for line in chart.named
+    )
+    return f'<span class="key">{names}</span>' if names else ""
+
+
+def _unchanged(chart: Chart) -> str:
+    """What a chart would show whose curves have one value each."""
+    values = [f"{line.label} {number(float(line.y[-1]))}".strip() for line in chart.named]
+    lone = [number(float(line.y[-1])) for line in chart.lines if len(line.y)]
+    return f"{chart.title}: {', '.join(values or lone)}"
 
 
 def image(address: str, about: str, caption: str = "", *, fit: bool = False) -> str:
@@ -196,10 +226,10 @@ def _caption(content: str) -> str:
     return f"<figcaption>{text(content)}</figcaption>" if content else ""
 
 
-def _cell(tag: str, content: str, number: bool) -> str:
-    number = number and not isinstance(content, Markup)  # bars grow rightwards
-    kind = "n" if number else ""
-    if number and tag == "td" and ", " in content:  # the scores of many seeds may take two lines
+def _cell(tag: str, content: str, numeric: bool) -> str:
+    numeric = numeric and not isinstance(content, Markup)  # bars grow rightwards
+    kind = "n" if numeric else ""
+    if numeric and tag == "td" and ", " in content:  # the scores of many seeds may take two lines
         kind = "n list"
     return f"<{tag}{_class(kind)}>{text(content)}</{tag}>"
 

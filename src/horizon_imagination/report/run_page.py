@@ -15,6 +15,7 @@ from horizon_imagination.report.charts import (
     loss_charts,
     published_numbers,
 )
+from horizon_imagination.report.curves import over_one_span
 from horizon_imagination.report.pictures import picture_sections
 from horizon_imagination.run.read import Run
 from horizon_imagination.wording import duration, number
@@ -24,18 +25,21 @@ def run_report(
     run: Run, folder: Path | None = None, *, examples: int = 2, seed: int = 0, device: str = "auto"
 ) -> str:
     """The page of one run, finished or not; pictures also go into the folder, or into its own."""
+    learning, losses = learning_charts(run), loss_charts(run)
+    drawn = over_one_span([*learning, *losses])
+    learning, losses = drawn[: len(learning)], drawn[len(learning) :]
     return page.page(
         f"{run.name}: {run.config.env.id}",
         [
             *_header(run),
             page.numbers(key_numbers(run)),
             page.heading("Learning"),
-            page.charts(learning_charts(run)),
+            page.charts(learning),
             *picture_sections(
                 run, folder or run.folder, examples=examples, seed=seed, device=device
             ),
             page.heading("Losses"),
-            page.charts(loss_charts(run)),
+            page.charts(losses),
             *_time(run),
             *_config(run),
         ],
@@ -55,7 +59,7 @@ def comparison_report(
         page.paragraph(", ".join(worlds), "soft"),
         comparison_table(runs),
         page.heading("Learning"),
-        page.charts(compare_charts(runs)),
+        page.charts(over_one_span(compare_charts(runs))),
     ]
     for run in runs:
         place = folder / run.name if folder else run.folder
@@ -77,11 +81,11 @@ def key_numbers(run: Run) -> list[tuple[str, str]]:
     if found := evaluated(run):
         interval, episodes = found
         between = f"{number(interval.low)} to {number(interval.high)}"
-        share = f" (95 %: {between})" if episodes >= FEWEST else ""
-        items.append((number(interval.estimate), f"agent, mean of {episodes} episodes{share}"))
+        share = f"\n95 %: {between}" if episodes >= FEWEST else ""
+        items.append((number(interval.estimate), f"agent, {episodes} episodes{share}"))
     elif (score := run.latest("evaluation/return")) is not None:
         episodes = run.config.training.evaluation_episodes
-        items.append((number(score), f"agent, latest evaluation ({episodes} episodes)"))
+        items.append((number(score), f"agent, {episodes} episodes\nlatest evaluation"))
     elif (score := run.latest("env/return")) is not None:
         items.append((number(score), "latest training return"))
     for name in ("best", "human"):
@@ -89,7 +93,9 @@ def key_numbers(run: Run) -> list[tuple[str, str]]:
             items.append((number(marks[name]), f"{name} return"))
     items += published_numbers(run)
     items.append((f"{run.env_steps:,}", "environment steps"))
-    items.append((f"{run.epochs} of {run.config.training.epochs}", "epochs"))
+    epochs = run.config.training.epochs
+    early = "\ntarget reached" if run.finished and run.epochs < epochs else ""
+    items.append((f"{run.epochs} of {epochs}", f"epochs{early}"))
     return [*items, (duration(run.seconds), "of training")]
 
 
@@ -150,7 +156,7 @@ def _random_label(run: Run) -> str:
     played = run.random_play()
     if "random" in reference_scores(run.config.env.id) or played is None:
         return "random return"
-    return f"random return, {played[1]:,} episodes before the controller learned"
+    return f"random return\n{played[1]:,} episodes at the start"
 
 
 def _time(run: Run) -> list[str]:
