@@ -190,7 +190,7 @@ SMALL_FOG = replaced(
     imagination={"horizon": 6, "budget": 3},
     replay={"min_future": 3},
     training={"epochs": 60, "collect_steps": 160, "initial_steps": 5000},
-    offline={"world_model_epochs": 55},
+    offline={"world_model_epochs": 55, "controller_epochs": 35},
 )
 
 DEBUG = Config(
