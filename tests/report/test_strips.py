@@ -251,3 +251,11 @@ def test_frames_after_the_end_are_pale_and_missing_ones_transparent():
 
 def test_films_have_a_dark_ground(strips):
     assert tuple(strip_film(strips[0])[0][-1, 0]) == SCREEN
+
+
+def test_no_moment_is_an_example_twice(store):
+    everything = moments(store, 5, 10_000, torch.Generator().manual_seed(0))
+    assert len(set(everything)) == len(everything), "fewer than were asked for, each of them once"
+    for seed in range(20):
+        rows = moments(store, 5, len(everything) - 1, torch.Generator().manual_seed(seed))
+        assert len(set(rows)) == len(everything) - 1

@@ -136,10 +136,10 @@ def save_strips(path: Path, strips: list[Strip]) -> list[Path]:
     return [path, film]
 
 
-def reconstructions(agent: Agent, store: Store, seed: int, count: int = 12) -> Picture:
+def reconstructions(agent: Agent, store: Store, seed: int, count: int = 16) -> Picture:
     """Frames of the store above what is left of them after encoder and decoder."""
     rng = torch.Generator().manual_seed(derive_seed(seed, "reconstructions"))
-    rows = torch.randint(store.num_frames, (count,), generator=rng)
+    rows = torch.randperm(store.num_frames, generator=rng)[:count]
     frames = torch.from_numpy(store.frames[rows.numpy()])
     with torch.no_grad():
         z = agent.encode(frames.to(agent.device))

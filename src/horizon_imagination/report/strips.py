@@ -84,7 +84,10 @@ class Scene:
 
 
 def moments(store: Store, horizon: int, count: int, rng: torch.Generator) -> list[int]:
-    """Rows of the store with the longest futures, up to `horizon`: where imagination starts."""
+    """Rows of the store with the longest futures, up to `horizon`: where imagination starts.
+
+    None of them twice, and fewer than asked for where there are no more.
+    """
     starts, ends = store.starts, store.ends
     left = ends - starts - 1
     if len(left) == 0 or left.max() < 1:
@@ -93,7 +96,7 @@ def moments(store: Store, horizon: int, count: int, rng: torch.Generator) -> lis
     rows = np.concatenate(
         [np.arange(s, e - future) for s, e in zip(starts, ends, strict=True) if e - s > future]
     )
-    place = torch.randint(len(rows), (count,), generator=rng).numpy()
+    place = torch.randperm(len(rows), generator=rng)[:count].numpy()
     return [int(row) for row in rows[place]]
 
 
