@@ -11,7 +11,7 @@ from horizon_imagination.presets import CATCH
 from horizon_imagination.report import page
 from horizon_imagination.report.charts import UNHEEDED_CHANGES, learning_charts, loss_charts
 from horizon_imagination.report.curves import Chart, Line, as_svg, figure, over_one_span
-from horizon_imagination.report.levels import freest, places
+from horizon_imagination.report.levels import freest, spots
 from horizon_imagination.report.run_page import key_numbers
 from horizon_imagination.run.read import Run
 
@@ -57,8 +57,8 @@ def test_the_name_of_a_level_stands_where_no_curve_is(level, y):
 
 def test_names_of_levels_leave_the_axes_only_where_they_must():
     crowded = np.array([[0.9, 0.95], [0.9, 0.85], [0.1, 0.95], [0.1, 0.85], [0.5, 0.85]])
-    assert freest(places(0.98, 0.2, 0.1), np.zeros((0, 2))).above is False
-    assert freest(places(0.9, 0.3, 0.08), crowded).side == "center"
+    assert freest(spots(0.98, 0.2, 0.1), np.zeros((0, 2))).above is False
+    assert freest(spots(0.9, 0.3, 0.08), crowded).side == "center"
 
 
 def test_pages_give_the_grounds_of_names_their_own_colour():

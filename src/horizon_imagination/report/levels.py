@@ -23,7 +23,7 @@ EDGE = 0.01
 
 
 @dataclass(frozen=True)
-class Place:
+class Spot:
     """A box for a name, in shares of the axes."""
 
     left: float
@@ -45,7 +45,7 @@ class Place:
         return self.bottom >= 0 and self.bottom + self.height <= 1
 
 
-def places(level: float, width: float, height: float) -> list[Place]:
+def spots(level: float, width: float, height: float) -> list[Spot]:
     """Where the name of a line at this height may stand; the ones that read best come first."""
     lefts: dict[Literal["right", "left", "center"], float] = {
         "right": 1 - EDGE - width,
@@ -53,12 +53,12 @@ def places(level: float, width: float, height: float) -> list[Place]:
         "center": 0.5 - width / 2,
     }
     return [
-        Place(lefts[side], level if above else level - height, width, height, side, above)
+        Spot(lefts[side], level if above else level - height, width, height, side, above)
         for side, above in product(lefts, (True, False))
     ]
 
 
-def freest(found: list[Place], points: NDArray[np.float64]) -> Place:
+def freest(found: list[Spot], points: NDArray[np.float64]) -> Spot:
     """The first of those with the fewest points in them, inside the axes where that is possible."""
     return min(found, key=lambda place: (not place.inside, place.holds(points)))
 
@@ -77,7 +77,7 @@ def name_levels(
     wide, tall = _points(axes)
     for name, level in levels.items():
         height = float(_shares(axes, np.array([[axes.get_xlim()[0], level]]))[0, 1])
-        found = places(height, len(name) * LETTER * size / wide, LINE * size / tall)
+        found = spots(height, len(name) * LETTER * size / wide, LINE * size / tall)
         place = freest(found, taken)
         anchor = {"left": EDGE, "center": 0.5, "right": 1 - EDGE}[place.side]
         axes.annotate(
