@@ -1,5 +1,6 @@
 """Film strips show what they say: the store, the tokenizer, the world model."""
 
+import dataclasses
 import re
 
 import numpy as np
@@ -20,12 +21,15 @@ from horizon_imagination.report.draw import (
     draw_strip,
     encode_png,
     films_side_by_side,
+    for_a_page,
+    frame_size,
     picture,
     stacked,
     strip_film,
     strip_svg,
     write_video,
 )
+from horizon_imagination.report.pictures import key
 from horizon_imagination.report.strips import (
     Row,
     Strip,
@@ -259,3 +263,31 @@ def test_no_moment_is_an_example_twice(store):
     for seed in range(20):
         rows = moments(store, 5, len(everything) - 1, torch.Generator().manual_seed(seed))
         assert len(set(rows)) == len(everything) - 1
+
+
+def test_actions_are_called_what_their_world_calls_them(strips):
+    assert strips[0].actions == ("left", "stay", "right")
+    svg = strip_svg(strips[0])
+    assert any(f">{name}</tspan>" in svg for name in strips[0].actions)
+    assert not re.search(r">a\d</tspan>", svg)
+
+
+def test_names_that_do_not_fit_below_a_frame_are_in_the_key(strips):
+    long = dataclasses.replace(strips[0], actions=("LEFTFIRE", "NOOP", "RIGHTFIRE"))
+    assert re.search(r">a\d</tspan>", strip_svg(long))
+    assert "(a0 LEFTFIRE, a1 NOOP, a2 RIGHTFIRE)" in key(long)
+    wide = dataclasses.replace(long, scale=4)
+    assert "FIRE</tspan>" in strip_svg(wide) or "NOOP</tspan>" in strip_svg(wide)
+    assert "a0" not in key(wide)
+
+
+def test_frames_of_a_page_fill_it_by_a_whole_number(strips):
+    wide = for_a_page(strips[0])
+    assert wide.scale == 4 and frame_size(wide) == (128, 128)
+    frames = torch.zeros(12, 3, 32, 32, dtype=torch.uint8)
+    row = Row("real", frames, torch.zeros(12).long(), torch.zeros(12), torch.ones(12).bool())
+    half = for_a_page(Strip([row], 1))
+    assert frame_size(half) == (64, 64), "12 frames of 96 pixels do not fit"
+    for strip in (wide, half):
+        width = re.findall(r'width="(\d+)"', strip_svg(strip))[0]
+        assert int(width) <= 1120

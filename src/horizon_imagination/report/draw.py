@@ -3,7 +3,7 @@
 import base64
 import io
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from html import escape
 from pathlib import Path
@@ -50,6 +50,10 @@ PALE = 64
 """Opacity of frames after the predicted end, of 255."""
 LEAST = 64
 """Frames smaller than this are enlarged, by a whole number."""
+WIDE, LARGEST = 1120, 128
+"""Width of a page, and of a frame in it that is enlarged to fill the page, in pixels."""
+LETTER, REWARD = 6.2, 34
+"""Mean width of a letter below a frame, and of the widest reward there, in pixels."""
 ENCODERS = ("libx264", "libopenh264", "mpeg4")
 
 
@@ -64,16 +68,38 @@ class Words:
     anchor: Literal["middle", "end"] = "middle"
 
 
-def picture(frame: UInt8[Tensor, "channel height width"]) -> Picture:
+def picture(frame: UInt8[Tensor, "channel height width"], scale: int | None = None) -> Picture:
     """A frame as height, width and three channels, enlarged to be seen."""
-    scale = max(1, -(-LEAST // frame.shape[-1]))
+    scale = scale or max(1, -(-LEAST // frame.shape[-1]))
     seen = in_colour(frame).numpy()
     return repeat(seen, "c h w -> (h tall) (w wide) c", tall=scale, wide=scale)
 
 
+def frame_size(strip: Strip) -> tuple[int, int]:
+    """Height and width of a frame in the picture of a strip."""
+    height, width, _ = picture(strip.rows[0].frames[0], strip.scale).shape
+    return height, width
+
+
+def for_a_page(strip: Strip) -> Strip:
+    """The strip with frames as large as a page has room for, by a whole number."""
+    side, columns = strip.rows[0].frames.shape[-1], len(strip.rows[0].frames)
+    room = (WIDE - LABEL) // columns - 2 * BORDER - GAP
+    scale = min(room, LARGEST) // side
+    return replace(strip, scale=scale) if scale * side > frame_size(strip)[1] else strip
+
+
+def action_labels(strip: Strip) -> tuple[str, ...]:
+    """What stands for the actions of a strip: their names, if they and a reward fit below a frame,
+    else nothing, and numbers are written."""
+    width = frame_size(strip)[1] + 2 * BORDER
+    longest = max((len(name) for name in strip.actions), default=0)
+    return strip.actions if LETTER * longest + REWARD <= width else ()
+
+
 def cell_place(strip: Strip, row: int, column: int) -> tuple[int, int]:
     """Top and left of a frame in the picture of a strip."""
-    height, width, _ = picture(strip.rows[0].frames[0]).shape
+    height, width = frame_size(strip)
     top = HEADER + row * (height + CAPTION + 2 * GAP) + BORDER
     return top, LABEL + column * (width + 2 * BORDER + GAP) + BORDER
 
@@ -158,7 +184,7 @@ def strip_film(strip: Strip) -> list[Picture]:
     drawn = draw_strip(strip, ON_SCREEN).astype(np.float64)
     share = drawn[..., 3:] / 255
     whole = (share * drawn[..., :3] + (1 - share) * np.array(SCREEN)).round().astype(np.uint8)
-    width = picture(strip.rows[0].frames[0]).shape[1]
+    width = frame_size(strip)[1]
     first_left = cell_place(strip, 0, 0)[1]
     images = []
     for column in range(len(strip.rows[0].frames)):
@@ -207,7 +233,7 @@ def write_video(path: Path, frames: Sequence[Picture], fps: float = 4.0) -> None
 
 def _frames(strip: Strip, inks: dict[Ink, Colour]) -> Picture:
     """All frames in their places, the context's with a border, on a transparent ground."""
-    height, width, _ = picture(strip.rows[0].frames[0]).shape
+    height, width = frame_size(strip)
     canvas = np.zeros((*cell_place(strip, len(strip.rows), len(strip.rows[0].frames)), 4), np.uint8)
     for line, row in enumerate(strip.rows):
         for column in range(len(row.frames)):
@@ -215,13 +241,13 @@ def _frames(strip: Strip, inks: dict[Ink, Colour]) -> Picture:
             if column < strip.context:
                 frame = slice(top - BORDER, top + height + BORDER)
                 canvas[frame, left - BORDER : left + width + BORDER] = (*inks["context"], 255)
-            canvas[top : top + height, left : left + width] = _cell(row, column)
+            canvas[top : top + height, left : left + width] = _cell(row, column, strip.scale)
     return canvas
 
 
-def _cell(row: Row, column: int) -> Picture:
+def _cell(row: Row, column: int, scale: int | None) -> Picture:
     """A frame; after the end it is pale, and nothing where there is no frame at all."""
-    frame = opaque(picture(row.frames[column]))
+    frame = opaque(picture(row.frames[column], scale))
     if not row.shown[column]:
         frame[..., 3] = PALE if row.frames[column].any() else 0
     return frame
@@ -229,7 +255,7 @@ def _cell(row: Row, column: int) -> Picture:
 
 def _words(strip: Strip) -> Iterator[Words]:
     """Steps on top, labels on the left, actions and rewards below each frame."""
-    height, width, _ = picture(strip.rows[0].frames[0]).shape
+    (height, width), names = frame_size(strip), action_labels(strip)
     for column in range(len(strip.rows[0].frames)):
         left = cell_place(strip, 0, column)[1]
         step = column + 1 - strip.context
@@ -244,7 +270,7 @@ def _words(strip: Strip) -> Iterator[Words]:
         for column in range(strip.context, len(row.frames)):
             left = cell_place(strip, line, column)[1]
             if row.shown[column]:
-                parts = _caption(row.prev_actions[column], float(row.reward[column]))
+                parts = _caption(row.prev_actions[column], float(row.reward[column]), names)
                 yield Words(left + width / 2, top + height + SMALL + 1, parts)
 
 
@@ -252,25 +278,25 @@ def _step_ink(step: int) -> Ink:
     return "context" if step <= 0 else "faint"
 
 
-def _caption(action: Tensor, reward: float) -> tuple[tuple[str, Ink], ...]:
+def _caption(action: Tensor, reward: float, names: tuple[str, ...]) -> tuple[tuple[str, Ink], ...]:
     """The action that led to a frame, and a reward that is not about 0."""
     named: tuple[tuple[str, Ink], ...] = ()
     if bool(is_action(action).all()):
-        named = ((action_words(action), "faint"),)
+        named = ((action_words(action, names), "faint"),)
     if abs(reward) < 0.1:
         return named
     ink: Ink = "good" if reward > 0 else "bad"
     return *named, (f"{'  ' if named else ''}{reward:+.1f}", ink)
 
 
-def action_words(action: Shaped[Tensor, " *entry"]) -> str:
-    """The name of an action: its number, or the first entries of a vector.
+def action_words(action: Shaped[Tensor, " *entry"], names: tuple[str, ...] = ()) -> str:
+    """The name of an action, or its number, or the first entries of a vector.
 
     >>> action_words(Tensor([0.51, -1.0])), action_words(Tensor([2]).long()[0])
     ('+0.5 -1.0', 'a2')
     """
     if action.ndim == 0:
-        return f"a{int(action)}"
+        return names[int(action)] if names else f"a{int(action)}"
     form = "+.1f" if action.is_floating_point() else "d"
     return " ".join(f"{x:{form}}" for x in action.tolist()[:3])
 

@@ -12,11 +12,13 @@ from horizon_imagination.errors import UsageError, as_usage_error
 from horizon_imagination.report import page
 from horizon_imagination.report.draw import (
     Picture,
+    action_labels,
     data_address,
     draw_pairs,
     draw_strip,
     encode_png,
     films_side_by_side,
+    for_a_page,
     stacked,
     strip_film,
     strip_svg,
@@ -42,10 +44,19 @@ if TYPE_CHECKING:
 LARGEST_FILM = 4_000_000
 """Bytes up to which a film is carried in the page."""
 KEY = (
-    "Framed: the real context. Below each frame are the action that led to it (a0, a1, …) and the "
-    "reward, which is predicted in imagined rows. Frames after the predicted end are pale. All "
-    "imagined rows start from the same context and noise."
+    "Framed: the real context. Below each frame are the action that led to it{} and the reward, "
+    "which is predicted in imagined rows. Frames after the predicted end are pale. All imagined "
+    "rows start from the same context and noise."
 )
+
+
+def key(strip: Strip | None = None) -> str:
+    """What a strip shows; if the names of its actions do not fit below frames, what they are."""
+    if strip is None:
+        return KEY.format("")
+    if strip.actions and not action_labels(strip):
+        return KEY.format(f" ({', '.join(f'a{i} {x}' for i, x in enumerate(strip.actions))})")
+    return KEY.format("" if strip.actions else " (its number, or its first entries)")
 
 
 def picture_sections(run: Run, folder: Path, *, examples: int, seed: int, device: str) -> list[str]:
@@ -64,8 +75,9 @@ def picture_sections(run: Run, folder: Path, *, examples: int, seed: int, device
     except UsageError as error:
         why = page.paragraph(f"No pictures of the agent as it is now: {error}", "soft")
         written = _written(run.folder)
-        latest = [_after_epoch(strip, KEY) for strip in written[-1:]]
+        latest = [_after_epoch(strip, key()) for strip in written[-1:]]
         return [title, why, *latest, _fold(written[:-1])]
+    large = [for_a_page(strip) for strip in strips]
     return [
         title,
         page.heading("Reconstructions", 3),
@@ -76,7 +88,7 @@ def picture_sections(run: Run, folder: Path, *, examples: int, seed: int, device
             fit=True,
         ),
         page.heading("Imagined futures", 3),
-        page.strips([strip_svg(strip) for strip in strips], KEY),
+        page.strips([strip_svg(strip) for strip in large], key(large[0])),
         _film(path.with_suffix(".mp4")),
         _fold(_written(run.folder)),
     ]

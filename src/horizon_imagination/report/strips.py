@@ -26,6 +26,7 @@ from horizon_imagination.engine.dream import (
 from horizon_imagination.envs.spaces import from_world
 from horizon_imagination.errors import UsageError, as_usage_error
 from horizon_imagination.imagination import Imagined, change_count
+from horizon_imagination.report.names import names_of_actions
 from horizon_imagination.returns import until_first_end
 from horizon_imagination.schedules import changeable, schedule_of_kind
 from horizon_imagination.streams import derive_seed
@@ -61,6 +62,10 @@ class Strip:
 
     rows: list[Row]
     context: int
+    actions: tuple[str, ...] = ()
+    """What the world calls its actions, if that is known."""
+    scale: int | None = None
+    """How many pixels wide a pixel of a frame is drawn; None: enough for it to be seen."""
 
 
 @dataclass(frozen=True)
@@ -303,8 +308,9 @@ def named_schedules(
 
 
 def _strips(agent: Agent, scene: Scene, columns: list[list[Row]]) -> list[Strip]:
-    strips = []
+    strips, names = [], names_of_actions(agent)
     for example in range(len(scene.frames)):
         real = [real_row(scene, example), reconstruction_row(agent, scene, example)]
-        strips.append(Strip(real + [column[example] for column in columns], scene.context))
+        rows = real + [column[example] for column in columns]
+        strips.append(Strip(rows, scene.context, names))
     return strips
