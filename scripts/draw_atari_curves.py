@@ -12,10 +12,11 @@ from pathlib import Path
 
 from matplotlib.figure import Figure
 
+from horizon_imagination.envs.known import reference_scores
 from horizon_imagination.figures import PALETTE, save_figure
 from horizon_imagination.metrics.published import Curve, as_curve, published_curve
 from horizon_imagination.metrics.statistics import smoothing_window
-from horizon_imagination.report.curves import Chart, Line, draw_chart, mean_line
+from horizon_imagination.report.curves import Chart, Line, draw_chart, legend_below, mean_line
 
 RESULTS = Path(__file__).parents[1] / "docs" / "results"
 GAMES = {
@@ -31,6 +32,8 @@ WHOLE = {
 HEEDING = {"gopher-fast-whole": "gopher-fast-changes"}
 """The same with it, as far as they have come."""
 SETTING, STEPS = "hi-4-16", 100_000
+PUBLISHED, PAPER, FIRST, BEFORE, NOW = (PALETTE[i] for i in (0, 1, 3, 2, 5))
+"""Colours: one for each configuration, in both figures."""
 
 
 def published(env: str, last: int, window: int) -> Line:
@@ -39,17 +42,33 @@ def published(env: str, last: int, window: int) -> Line:
     for curve in published_curve(env, SETTING).values():
         until = curve.steps <= last
         past.append(Curve(curve.steps[until], curve.returns[until]))
-    return replace(mean_line(past, "published, 5 seeds", PALETTE[0], window), style=":")
+    return replace(mean_line(past, "published, 5 seeds", PUBLISHED, window), style=":")
+
+
+def own(curve: Curve | None, label: str, colour: str) -> list[Line]:
+    """The line of one run, if there is one."""
+    if curve is None:
+        return []
+    return [mean_line([curve], label, colour, smoothing_window(len(curve.steps)))]
+
+
+def panel(env: str, last: int, ours: list[Line], window: int) -> Chart:
+    """Runs over the five published ones, random play and a human."""
+    name = env.removeprefix("ALE/").removesuffix("-v5")
+    lines, levels = [published(env, last, window), *ours], reference_scores(env)
+    return Chart(name, lines, levels=levels, legend=False)
 
 
 def chart(env: str, ours: Curve, fast: Curve | None) -> Chart:
     """One run of each preset and the five published ones, as far as the first has come."""
-    window, last = smoothing_window(len(ours.steps)), int(ours.steps[-1])
-    lines = [published(env, last, window), mean_line([ours], "paper, seed 0", PALETTE[5], window)]
-    if fast is not None:
-        own = smoothing_window(len(fast.steps))
-        lines.append(mean_line([fast], "fast, seed 0", PALETTE[2], own))
-    return Chart(env, lines)
+    lines = [*own(ours, "paper", PAPER), *own(fast, "fast, first runs", FIRST)]
+    return panel(env, int(ours.steps[-1]), lines, smoothing_window(len(ours.steps)))
+
+
+def whole_chart(env: str, fast: Curve, heeding: Curve | None) -> Chart:
+    """A whole run of `fast`, the five published ones, and one that heeds changed actions."""
+    lines = [*own(fast, "fast, before change_every", BEFORE), *own(heeding, "fast", NOW)]
+    return panel(env, STEPS, lines, smoothing_window(len(fast.steps)))
 
 
 def curve_of(run: str, rows: list[dict[str, str]]) -> Curve | None:
@@ -58,34 +77,33 @@ def curve_of(run: str, rows: list[dict[str, str]]) -> Curve | None:
     return as_curve(points) if points else None
 
 
-def whole_chart(env: str, fast: Curve, heeding: Curve | None) -> Chart:
-    """A whole run of `fast`, the five published ones, and one that heeds changed actions."""
-    window = smoothing_window(len(fast.steps))
-    ours = [mean_line([fast], "fast, seed 0", PALETTE[2], window)]
-    if heeding is not None:
-        own = smoothing_window(len(heeding.steps))
-        ours.append(mean_line([heeding], "the same, change_every 2", PALETTE[5], own))
-    return Chart(env, [published(env, STEPS, window), *ours])
+def draw(charts: list[Chart], size: tuple[float, float], name: str) -> None:
+    """Charts side by side, with one legend below them."""
+    figure = Figure(figsize=size, layout="constrained")
+    panels = figure.subplots(1, len(charts))
+    for place, (axes, chart) in enumerate(zip(panels, charts, strict=True)):
+        draw_chart(axes, replace(chart, y_label="" if place else "training return"))
+    legend_below(figure, charts, 4)
+    save_figure(figure, RESULTS / name)
 
 
 def main() -> None:
     """Draw one panel per game, in one figure for the first steps and one for whole runs."""
     with (RESULTS / "atari-returns.csv").open() as lines:
         rows = list(csv.DictReader(lines))
-    figure = Figure(figsize=(11.6, 3.2), layout="constrained")
-    for axes, (run, env) in zip(figure.subplots(1, len(GAMES)), GAMES.items(), strict=True):
+    begun = []
+    for run, env in GAMES.items():
         ours = curve_of(run, rows)
         assert ours is not None, run
-        draw_chart(axes, chart(env, ours, curve_of(f"{run}-fast", rows)))
-    save_figure(figure, RESULTS / "atari-curves.png")
-    figure = Figure(figsize=(5.6 * len(WHOLE), 3.4), layout="constrained")
-    panels = figure.subplots(1, len(WHOLE), squeeze=False)[0]
-    for axes, (run, env) in zip(panels, WHOLE.items(), strict=True):
+        begun.append(chart(env, ours, curve_of(f"{run}-fast", rows)))
+    draw(begun, (10.8, 3.4), "atari-curves.png")
+    whole = []
+    for run, env in WHOLE.items():
         fast = curve_of(run, rows)
         assert fast is not None, run
         heeding = curve_of(HEEDING[run], rows) if run in HEEDING else None
-        draw_chart(axes, whole_chart(env, fast, heeding))
-    save_figure(figure, RESULTS / "whole-runs.png")
+        whole.append(whole_chart(env, fast, heeding))
+    draw(whole, (8.2, 3.4), "whole-runs.png")
 
 
 if __name__ == "__main__":

@@ -223,6 +223,12 @@ def test_the_legend_of_a_single_world_stays_inside_its_figure():
     assert box.x0 >= 0 and box.x1 <= figure.bbox.width
 
 
+def test_the_first_panel_of_a_line_says_what_its_axis_is():
+    found = {(name, "a"): [0.0, 1.0] for name in ("catch", "fog", BOXING, GOPHER, CHOP)}
+    labels = [axes.get_ylabel() for axes in suite_figure(suite_charts(flat_suite(found))).axes]
+    assert labels[:5] == ["training return", "", "", "", "training return"]
+
+
 def test_an_own_suite_does_not_open_with_the_claims_of_the_paper(tmp_path):
     own = flat_suite({("Own/World-v0", name): [0.0, 1.0, 2.0] for name in ("mine", "yours")})
     write_suite_report(own, tmp_path / "own.html")

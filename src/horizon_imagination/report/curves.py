@@ -161,6 +161,18 @@ def draw_chart(axes: "Axes", chart: Chart, *, titled: bool = True) -> None:
         axes.legend(fontsize=TEXT, frameon=False, labelcolor=INK, loc="best", handlelength=1.2)
 
 
+def legend_below(figure: "Figure", charts: Sequence[Chart], columns: int) -> None:
+    """Name the curves of several charts below them, each once."""
+    from matplotlib.lines import Line2D
+
+    named = {line.label: line for chart in charts for line in chart.lines if len(line.x)}
+    handles = [Line2D([], [], color=n.colour, linestyle=n.style, label=k) for k, n in named.items()]
+    figure.legend(
+        handles=handles, loc="outside lower center", ncols=columns, frameon=False, fontsize=TEXT,
+        labelcolor=INK,
+    )  # fmt: skip
+
+
 def _draw_line(axes: "Axes", line: Line) -> None:
     if len(line.x) == 0:
         return

@@ -21,7 +21,7 @@ from horizon_imagination.metrics.statistics import (
 )
 from horizon_imagination.report import page
 from horizon_imagination.report.claims import Claim, Comparison, claims, compare
-from horizon_imagination.report.curves import Chart, Line, draw_chart, mean_line
+from horizon_imagination.report.curves import Chart, Line, draw_chart, legend_below, mean_line
 from horizon_imagination.report.suite import SuiteResults, published_suite, scores_csv
 from horizon_imagination.wording import duration, number
 
@@ -253,21 +253,17 @@ def levels_of(suite: SuiteResults, env: str) -> dict[str, float]:
 def suite_figure(charts: list[Chart]) -> "Figure":
     """All charts as one figure, as the paper prints them."""
     from matplotlib.figure import Figure
-    from matplotlib.lines import Line2D
 
     columns = min(4, len(charts))
     lines = math.ceil(len(charts) / columns)
     figure = Figure(figsize=(4.1 * columns, 2.9 * lines), layout="constrained")
     grid = np.atleast_1d(figure.subplots(lines, columns, squeeze=False)).ravel()
-    for axes, chart in zip(grid, charts, strict=False):
-        draw_chart(axes, chart)
+    for place, (axes, chart) in enumerate(zip(grid, charts, strict=False)):
+        first = place % columns == 0
+        draw_chart(axes, replace(chart, y_label="training return" if first else ""))
     for axes in grid[len(charts) :]:
         axes.set_axis_off()
-    named = {line.label: line for chart in charts for line in chart.lines if len(line.x)}
-    handles = [Line2D([], [], color=n.colour, linestyle=n.style, label=k) for k, n in named.items()]
-    figure.legend(
-        handles=handles, loc="outside lower center", ncols=2 * columns, frameon=False, fontsize=9
-    )
+    legend_below(figure, charts, 2 * columns)
     return figure
 
 
