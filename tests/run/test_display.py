@@ -124,16 +124,16 @@ def test_on_a_terminal_the_panel_shows_stage_rate_and_time_left(run):
 def test_a_world_model_that_ignores_actions_is_told_of_once_and_when_it_matters():
     out = io.StringIO()
     display = Display(Console(file=out, force_terminal=False, width=60))
-    deaf = {"world_model/action_gap": 0.001, "time/seconds": 1}
+    ignoring = {"world_model/action_gap": 0.001, "time/seconds": 1}
     display.epochs = 6
-    display.on_metrics(0, deaf)
+    display.on_metrics(0, ignoring)
     assert "ignores actions" not in out.getvalue()  # nobody learns in it yet
     both = {"controller/actor": 0.1, "world_model/denoiser": 0.1}
-    display.on_metrics(1, deaf | both | {"world_model/action_gap": 0.2})
-    display.on_metrics(1, deaf | {"controller/actor": 0.1})  # the denoiser is frozen
+    display.on_metrics(1, ignoring | both | {"world_model/action_gap": 0.2})
+    display.on_metrics(1, ignoring | {"controller/actor": 0.1})  # the denoiser is frozen
     assert "ignores actions" not in out.getvalue()
     for epoch in (2, 3):
-        display.on_metrics(epoch, deaf | both)
+        display.on_metrics(epoch, ignoring | both)
     assert out.getvalue().count("ignores actions so far (action gap 0.001)") == 1
 
 

@@ -74,7 +74,7 @@ def test_the_agents_that_come_along_have_healthy_metrics(agent):
     [
         ("entropy collapse", {"controller__entropy": lambda e: 1.0 if e < 5 else 0.001}),
         ("blind policy", {"controller__state_action_information": 1e-5}),
-        ("deaf world model", {"world_model__action_gap": 0.001}),
+        ("ignored actions", {"world_model__action_gap": 0.001}),
         ("dreams that underpay", {"world_model__imagined_reward": 0.1}),
         ("dreams that overpay", {"world_model__imagined_reward": 1.4}),
         ("paid for changing actions", {"controller__replayed_reward": 0.4}),

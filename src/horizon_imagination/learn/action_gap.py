@@ -1,4 +1,4 @@
-"""Whether the denoiser listens to actions: what it costs to be told a wrong one.
+"""Whether the denoiser uses its actions: how much its error rises when it is told a wrong one.
 
 A world model that ignores actions can have a small loss and good pictures, and no policy can learn
 in it. This figure tells the two apart.

@@ -1,6 +1,6 @@
 """Whether imagination pays what the world paid: the rewards of recorded actions, dreamed and real.
 
-Frames that are blurred, or actions that are not heard, show as rewards that are missing or made up;
+Frames that are blurred, or actions that are ignored, show as rewards that are missing or made up;
 a policy can only learn from those that are there. What the reward model reads off the real frames
 tells whose fault it is: if that is right, the frames'.
 """

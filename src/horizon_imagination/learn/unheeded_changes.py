@@ -18,7 +18,7 @@ from horizon_imagination.schedules import changeable
 from horizon_imagination.types import Actions, Schedule, zero_action
 from horizon_imagination.world_model import WorldModel
 
-HEARD = 0.01
+USED = 0.01
 """Share of the error that other actions must add, so that there is something to heed."""
 
 
@@ -34,10 +34,9 @@ def unheeded_changes(
 
     Segments are imagined from their first frames, three times from the same noise: under the
     actions that were taken, under other ones, and under other ones that become those that were
-    taken while the frames are denoised. Of the error that the other actions add, the share is
-    counted that they still add after the change; it is 0 as long as the world hardly hears which
-    actions were taken. Nothing where the schedule leaves no room for a change. All draws are the
-    CPU's.
+    taken while the frames are denoised. It is the error that is left in the third, as a share of
+    the error of the second; 0 as long as the world hardly uses its actions. Nothing where the
+    schedule leaves no room for a change. All draws are the CPU's.
     """
     early = changeable(schedule)
     if not early.any():
@@ -62,5 +61,5 @@ def unheeded_changes(
         error(changing_actions(schedule, other, taken)),
     )
     added = wrong - true
-    share = (changed - true) / torch.where(added > HEARD * true, added, torch.inf)
+    share = (changed - true) / torch.where(added > USED * true, added, torch.inf)
     return {"unheeded_changes": share}

@@ -89,14 +89,14 @@ def blind_policy(run: Run) -> Iterator[Finding]:
     )
 
 
-def deaf_world_model(run: Run) -> Iterator[Finding]:
+def ignored_actions(run: Run) -> Iterator[Finding]:
     """The denoiser does not use the action."""
     gap = lately(run, ACTION_GAP)
     learning = len(_values(run, "controller/actor")) >= PATIENCE
     if gap is None or not learning or gap >= LEAST_GAP:
         return
     yield Finding(
-        "deaf world model",
+        "ignored actions",
         f"{ACTION_GAP} is {number(gap, 2)}, expected {LEAST_GAP} or more",
         "actions change nothing in imagination, so that no policy can learn there",
         "a later --controller.learner.first-epoch, --denoiser.action-tokens, or more collected "
@@ -346,7 +346,7 @@ def _seconds(run: Run, name: str) -> list[float]:
 RULES: tuple[Callable[[Run], Iterator[Finding]], ...] = (
     entropy_collapse,
     blind_policy,
-    deaf_world_model,
+    ignored_actions,
     dreams_that_pay_wrong,
     paid_for_changing_actions,
     unheeded_changes,
