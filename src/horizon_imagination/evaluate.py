@@ -68,7 +68,8 @@ class Protocol:
         """The protocol for people."""
         env, atari = self.env, self.env.atari
         said = [
-            f"{self.episodes} episodes of {env.id}, seed {self.seed}, {self.envs} concurrently",
+            f"{self.episodes} episodes of {env.id}, seed {self.seed}, "
+            f"{min(self.envs, self.episodes)} concurrently",
             "actions: " + ("the most probable one" if self.greedy else "sampled from the policy"),
             f"frames: {env.size} x {env.size}{' grey' if env.grey else ''}"
             + (f", at most {env.time_limit} steps" if env.time_limit else ""),

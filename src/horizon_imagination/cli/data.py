@@ -9,6 +9,7 @@ from typing import Any
 from tyro.conf import Positional
 
 from horizon_imagination.cli.parse import parse, parse_with_run_defaults
+from horizon_imagination.cli.place import place_of
 from horizon_imagination.config import EnvConfig
 from horizon_imagination.config_json import to_json
 from horizon_imagination.errors import UsageError
@@ -171,7 +172,7 @@ class RecordArguments:
     steps: int | None = None
     """Steps to record, instead of episodes."""
     agent: Path | None = None
-    """A run whose agent plays; at random without one."""
+    """Who plays: a run, a snapshot, an agent's file, or catch or fog; without it, at random."""
     greedy: bool = False
     """The agent takes the most probable action instead of sampling."""
     seed: int = 0
@@ -195,11 +196,11 @@ def record_main(argv: list[str]) -> int | None:
     from horizon_imagination.data import info
     from horizon_imagination.run.display import counted
     from horizon_imagination.run.record_dataset import Recording, record
-    from horizon_imagination.snapshots import find_agent
 
     agent, source = None, {}
     if args.agent is not None:
-        agent, snapshot = Agent.load(args.agent, args.device), find_agent(args.agent)
+        snapshot = place_of(args.agent).agent
+        agent = Agent.load(snapshot, args.device)
         run = args.agent.resolve().name
         source = {"run": run, "snapshot": snapshot.name} | trained_for(snapshot)
     what = Recording(

@@ -3,13 +3,18 @@
 import json
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import tyro
 
 from horizon_imagination.cli.parse import parse_with_run_defaults
+from horizon_imagination.cli.place import place_of
 from horizon_imagination.config import EnvConfig
 from horizon_imagination.errors import UsageError
 from horizon_imagination.files import output_file, write_json
+
+if TYPE_CHECKING:
+    from horizon_imagination.evaluate import Protocol
 
 FILM_HEIGHT = 256
 """Films are at least this high; their pixels are enlarged by a whole number."""
@@ -23,7 +28,7 @@ class Arguments:
     """
 
     run: tyro.conf.Positional[Path | None] = None
-    """Folder of a run or of one of its snapshots, or an agent's file."""
+    """A run, one of its snapshots, or an agent's file; catch or fog for agents of the package."""
     random: bool = False
     """Play at random instead of with the agent."""
     episodes: int = 100
@@ -67,19 +72,19 @@ def main(argv: list[str]) -> int | None:
         evaluation_file,
         told,
     )
-    from horizon_imagination.snapshots import find_agent
     from horizon_imagination.timing import cores
 
-    snapshot = None if args.random or args.run is None else find_agent(args.run)
+    place = None if args.run is None else place_of(args.run)
+    snapshot = None if args.random or place is None else place.agent
     agent = None if snapshot is None else Agent.load(snapshot, args.device)
     protocol = Protocol(args.env, args.episodes, args.seed, args.greedy, args.parallel)
     check_protocol(agent, protocol)
-    path = args.out or (evaluation_file(args.run, snapshot, protocol) if args.run else None)
+    path = args.out or (evaluation_file(place.results, snapshot, protocol) if place else None)
     for file, flag in ((path, "--out"), (args.video, "--video")):
         if file is not None:
             output_file(file, flag)  # better now than after an hour of play
     if not args.json:
-        print("\n".join(protocol.lines() if agent else _at_random(protocol.lines())))
+        print("\n".join(_played(snapshot) + protocol.lines() if snapshot else _at_random(protocol)))
     films: list[list] = [[] for _ in range(args.video_episodes)] if args.video else []
     with counted("episodes", args.episodes) as on_steps:
         workers = args.workers or default_workers(protocol, cores())
@@ -117,7 +122,17 @@ def _check(args: Arguments) -> None:
         raise UsageError(f"--video-episodes is {args.video_episodes}: expected 1 to --episodes")
 
 
-def _at_random(lines: list[str]) -> list[str]:
+def _played(snapshot: Path) -> list[str]:
+    """Which weights play."""
+    from horizon_imagination.checkpoint import trained_for
+
+    trained = trained_for(snapshot)
+    after = f", epoch {trained['epoch']}" if "epoch" in trained else ""
+    return [f"agent: {snapshot.name}{after}"]
+
+
+def _at_random(protocol: "Protocol") -> list[str]:
+    lines = protocol.lines()
     return ["actions: random" if line.startswith("actions:") else line for line in lines]
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from tyro.conf import Positional
 
 from horizon_imagination.cli.parse import parse
+from horizon_imagination.cli.place import place_of
 from horizon_imagination.errors import UsageError
 
 
@@ -54,19 +55,16 @@ def main(argv: list[str]) -> int | None:
     from horizon_imagination.export.policy import export_policy
     from horizon_imagination.export.web import PAGE, export_web
     from horizon_imagination.files import output_file
-    from horizon_imagination.play.library import BUNDLED, FOLDER
-    from horizon_imagination.snapshots import find_agent, home
     from horizon_imagination.wording import size
 
     if not args.agent:
         check_installed()
-    bundled = str(args.run) in BUNDLED and not args.run.exists()
-    folder = find_agent(FOLDER / args.run if bundled else args.run)
-    place = Path("runs") / args.run if bundled else home(args.run)
+    place = place_of(args.run)
+    folder, exports = place.agent, place.results / "export"
     if args.agent:
-        path = args.out or place / "export" / f"{place.resolve().name}.safetensors"
+        path = args.out or exports / f"{place.results.resolve().name}.safetensors"
         return _write_file(folder, output_file(path, "--out"))
-    out = args.out or place / "export" / ("web" if args.web else "policy")
+    out = args.out or exports / ("web" if args.web else "policy")
     agent, trained = Agent.load(folder, "cpu"), trained_for(folder)
     common = {"seed": args.seed, "trained": trained, "trust": args.trust, "say": print}
     if args.web:

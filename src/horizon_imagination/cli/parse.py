@@ -16,10 +16,11 @@ from typing import Annotated, Any, TypeVar
 
 import tyro
 
+from horizon_imagination.cli.place import place_of
 from horizon_imagination.config import Config
 from horizon_imagination.errors import UsageError, did_you_mean
 from horizon_imagination.presets import PRESETS
-from horizon_imagination.snapshots import find_agent, read_agent_description
+from horizon_imagination.snapshots import read_agent_description
 
 T = TypeVar("T")
 A = TypeVar("A", bound=Any)
@@ -69,14 +70,14 @@ def parse_with_run_defaults(
 ) -> T:
     """Parse the arguments of a command that changes a section of the config of a trained agent.
 
-    `run` is the field that names the agent's folder. Where it is given, the defaults of `section`
+    `run` is the field that names the agent. Where it is given, the defaults of `section`
     are those of the agent, so that what no flag names is as in training. Its environment is used as
     if it had been typed where the command has the flag --trust, and it is given.
     """
     args: Any = parse(kind, argv, prog=prog)
     if getattr(args, run) is None:
         return args
-    config = read_agent_description(find_agent(getattr(args, run))).config
+    config = read_agent_description(place_of(getattr(args, run)).agent).config
     if getattr(args, "trust", False):
         config = dataclasses.replace(config, env=config.env.trusted())
     default = dataclasses.replace(args, **{section: getattr(config, section)})

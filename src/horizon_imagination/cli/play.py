@@ -9,6 +9,7 @@ from typing import Annotated
 from tyro.conf import Positional, arg
 
 from horizon_imagination.cli.parse import parse
+from horizon_imagination.cli.place import place_of
 from horizon_imagination.errors import UsageError
 
 
@@ -20,7 +21,7 @@ class Arguments:
     """
 
     run: Annotated[Positional[Path | None], arg(metavar="[RUN]")] = None
-    """Folder of a run or of one of its snapshots, or an agent's file."""
+    """A run, one of its snapshots, or an agent's file; catch or fog for one of these alone."""
     data: tuple[Path, ...] = ()
     """Further datasets to browse and to start from."""
     out: Path | None = None
@@ -50,12 +51,10 @@ def main(argv: list[str]) -> int | None:
         ) from error
     if args.port is not None and not 0 <= args.port < 2**16:
         raise UsageError(f"--port is {args.port}: expected 0 to 65535")
-    from horizon_imagination.snapshots import home
-
     local = args.host in server.LOOPBACK
     token = None if local else secrets.token_urlsafe(24)
     names = (args.host, *args.allow_hosts) + (() if local else (socket.gethostname().lower(),))
-    out = args.out or (home(args.run) / "plays" if args.run else Path("runs") / "plays")
+    out = args.out or (place_of(args.run).results if args.run else Path("runs")) / "plays"
     settings = server.Settings(args.run, out, args.data, args.device, args.seed, args.trust)
     app = server.application(settings, server.Gate(token, names))
     with server.listen(args.host, args.port) as at:

@@ -10,6 +10,7 @@ from pathlib import Path
 from tyro.conf import Positional
 
 from horizon_imagination.cli.parse import parse
+from horizon_imagination.cli.place import place_of
 from horizon_imagination.config import ScheduleKind
 from horizon_imagination.errors import UsageError, as_usage_error
 from horizon_imagination.files import output_folder
@@ -104,7 +105,7 @@ class StripArguments:
     """
 
     run: Positional[Path]
-    """Folder of a run, or of an agent alone with --data."""
+    """A run or one of its snapshots; with --data also an agent's file, or catch or fog."""
     budgets: tuple[int, ...] = ()
     """Denoising steps to compare."""
     decay_horizons: tuple[float, ...] = ()
@@ -133,8 +134,7 @@ def strip_main(argv: list[str]) -> int | None:
     if args.out is not None and args.out.suffix != ".png":
         raise UsageError(f"--out is {args.out}: expected a name that ends in .png")
     from horizon_imagination.agent import Agent
-    from horizon_imagination.data import Store
-    from horizon_imagination.report.pictures import replay_of, save_strips
+    from horizon_imagination.report.pictures import save_strips
     from horizon_imagination.report.strips import (
         make_scene,
         named_schedules,
@@ -142,14 +142,12 @@ def strip_main(argv: list[str]) -> int | None:
         schedule_strips,
     )
     from horizon_imagination.run.folder import VIDEOS
-    from horizon_imagination.run.read import load_run
     from horizon_imagination.schedules import horizon_schedule
-    from horizon_imagination.snapshots import home
 
-    # Before anything is written: an agent without a run has no replay.
-    store = Store.open(args.data) if args.data else replay_of(load_run(args.run))
-    agent = Agent.load(args.run, args.device)
-    path = args.out or home(args.run) / VIDEOS / "strips.png"
+    place = place_of(args.run)
+    store = place.stored(args.data)  # before anything is written
+    agent = Agent.load(place.agent, args.device)
+    path = args.out or place.results / VIDEOS / "strips.png"
     output_folder(path.parent)
     cfg = agent.config.imagination
     horizon = args.horizon or cfg.horizon

@@ -12,6 +12,7 @@ from typing import Literal
 from tyro.conf import Positional
 
 from horizon_imagination.cli.parse import parse, parse_with_run_defaults
+from horizon_imagination.cli.place import Place, place_of
 from horizon_imagination.config import ControllerConfig
 from horizon_imagination.errors import UsageError, as_usage_error, unusable
 from horizon_imagination.files import output_folder
@@ -69,7 +70,7 @@ class ControllerArguments:
     """
 
     run: Positional[Path]
-    """Folder of a run or of one of its snapshots, or an agent's file."""
+    """A run, one of its snapshots, or an agent's file; catch or fog for agents of the package."""
     epochs: int = 12
     """Each collects and learns as much as an epoch of the run."""
     initial: int = 4000
@@ -97,10 +98,9 @@ def controller_main(argv: list[str]) -> int | None:
     if args.epochs < 1 or args.initial < 1:
         raise UsageError("--epochs and --initial must be at least 1")
     from horizon_imagination.agent import Agent
-    from horizon_imagination.snapshots import find_agent
     from horizon_imagination.studies.controller import Report, check_actions, played_config
 
-    source = Agent.load(find_agent(args.run), args.device)
+    source = Agent.load(place_of(args.run).agent, args.device)
     check_actions(source)
     if args.controller.learner.steps_per_epoch < 1:
         raise UsageError(
@@ -142,7 +142,7 @@ class DreamsArguments:
     """
 
     run: Positional[Path]
-    """Folder of a run or of one of its snapshots, or an agent's file."""
+    """A run, one of its snapshots, or an agent's file; catch or fog for agents of the package."""
     contexts: int = 256
     """Frames from which both go on."""
     steps: int = 2000
@@ -165,14 +165,14 @@ def dreams_main(argv: list[str]) -> int | None:
     from tempfile import TemporaryDirectory
 
     from horizon_imagination.agent import Agent
-    from horizon_imagination.snapshots import find_agent, home
     from horizon_imagination.studies import dreams
     from horizon_imagination.studies.controller import check_actions
 
-    agent = Agent.load(find_agent(args.run), args.device)
+    place = place_of(args.run)
+    agent = Agent.load(place.agent, args.device)
     check_actions(agent)
     env = agent.config.env.trusted() if args.trust else agent.config.env
-    folder = output_folder(args.out or home(args.run) / "studies" / "dreams")
+    folder = output_folder(args.out or place.results / "studies" / "dreams")
     with TemporaryDirectory(prefix="horizon-dreams-") as replay:
         futures = dreams.play_and_imagine(
             agent,
@@ -305,11 +305,11 @@ def quality_main(argv: list[str]) -> int | None:
     if is_study(args.run):
         return _report(args.run, None, args)
     shard = Shard.parse(args.shard)
-    laboratory = _laboratory(args)
-    from horizon_imagination.snapshots import home
+    place = place_of(args.run)
+    laboratory = _laboratory(args, place)
     from horizon_imagination.studies.quality.laboratory import measure_points
 
-    folder = output_folder(args.out or home(args.run) / "studies" / "quality")
+    folder = output_folder(args.out or place.results / "studies" / "quality")
     measure_points(laboratory, folder, shard, _say)
     every = laboratory.study.grid.points()
     left = len(set(every) - set(finished(folder, laboratory.key)))
@@ -319,15 +319,12 @@ def quality_main(argv: list[str]) -> int | None:
     return _report(folder, laboratory.key, args)
 
 
-def _laboratory(args: QualityArguments):
+def _laboratory(args: QualityArguments, place: Place):
     """The agent, its data and what measures, from the command line."""
     from horizon_imagination.agent import Agent
-    from horizon_imagination.data import Store
-    from horizon_imagination.report.pictures import replay_of
-    from horizon_imagination.run.read import load_run
     from horizon_imagination.studies.quality.laboratory import Laboratory, find_lpips, i3d_extractor
 
-    agent = Agent.load(args.run, args.device)
+    agent = Agent.load(place.agent, args.device)
     if args.precision:
         runtime = dataclasses.replace(agent.config.runtime, precision=args.precision)
         agent.config = dataclasses.replace(agent.config, runtime=runtime)
@@ -337,8 +334,7 @@ def _laboratory(args: QualityArguments):
         path = None if args.features == "i3d" else Path(args.features)
         extractor = i3d_extractor(path, agent.device)
     lpips = find_lpips(agent.device) if args.lpips == "auto" else None
-    store = Store.open(args.data) if args.data else replay_of(load_run(args.run))
-    return Laboratory(study, agent, store, extractor, lpips)
+    return Laboratory(study, agent, place.stored(args.data), extractor, lpips)
 
 
 def _study(args: QualityArguments, horizon: int):

@@ -77,10 +77,16 @@ class Player:
         return folder if (folder / "dataset.json").is_file() else None
 
 
+def bundled(name: Path) -> Path | None:
+    """The folder of an agent that comes with the package, if its name is no path that is there."""
+    return FOLDER / name if str(name) in BUNDLED and not name.exists() else None
+
+
 def players(run: Path | None) -> dict[str, Player]:
     """The agent of a run; without one, those that come with the package."""
-    if run is None:
-        return {name: Player(name, FOLDER / name, bundled=True) for name in BUNDLED}
+    if run is None or bundled(run) is not None:
+        names = BUNDLED if run is None else (str(run),)
+        return {name: Player(name, FOLDER / name, bundled=True) for name in names}
     find_agent(run)  # complains if there is none
     name = run.resolve().name[:64]
     return {name: Player(name, run, bundled=False)}
