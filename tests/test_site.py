@@ -77,3 +77,10 @@ def test_every_public_name_has_an_entry_in_the_reference(site):
     (reference,) = [found for page, found in site.items() if page.name == "reference.html"]
     entries = {anchor.rsplit(".", 1)[-1] for anchor in reference.anchors if "." in anchor}
     assert set(horizon_imagination.__all__) - {"__version__"} <= entries
+
+
+@pytest.mark.slow
+def test_flags_break_after_a_dot_only(site):
+    page = next(path for path in site if path.name == "quality.html").read_text(encoding="utf-8")
+    assert '<code><span style="white-space: nowrap">--decay-horizons</span></code>' in page
+    assert not re.search(r"<code>--\w", page)

@@ -44,16 +44,32 @@ def on_page_markdown(markdown: str, page: Page, **_: Any) -> str:
     return markdown
 
 
+CODE = re.compile(r"<code>([^<]*)</code>")
+FLAG = re.compile(r"(?<![\w-])(--\w[\w.-]*)")
+
+
+def breaks(html: str, *, in_table: bool) -> str:
+    """Code whose flags break after a dot only; in tables, other names also after an underscore."""
+
+    def flag(text: str) -> str:
+        parts = re.findall(r"[^.]+\.?", text)
+        return "<wbr>".join(f'<span style="white-space: nowrap">{part}</span>' for part in parts)
+
+    def other(text: str) -> str:
+        return text.replace("_", "_<wbr>").replace(".", ".<wbr>") if in_table else text
+
+    def code(found: re.Match[str]) -> str:
+        pieces = FLAG.split(found[1])  # every second one is a flag
+        told = (flag(text) if place % 2 else other(text) for place, text in enumerate(pieces))
+        return f"<code>{''.join(told)}</code>"
+
+    return CODE.sub(code, html)
+
+
 def on_page_content(html: str, **_: Any) -> str:
-    """Let long names in tables break after a dot or an underscore, and nowhere else."""
-
-    def breakable(code: re.Match[str]) -> str:
-        return code[0].replace("_", "_<wbr>").replace(".", ".<wbr>")
-
-    def in_table(table: re.Match[str]) -> str:
-        return re.sub(r"<code>[^<]*</code>", breakable, table[0])
-
-    return re.sub(r"<table>.*?</table>", in_table, html, flags=re.DOTALL)
+    """Let names in code break where they can be read, and flags at no hyphen."""
+    pieces = re.split(r"(<table>.*?</table>)", html, flags=re.DOTALL)  # every second one a table
+    return "".join(breaks(piece, in_table=place % 2 == 1) for place, piece in enumerate(pieces))
 
 
 class Examples(griffe.Extension):
