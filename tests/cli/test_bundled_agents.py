@@ -1,6 +1,7 @@
 """The agents that come with the package stand wherever an agent's file does."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -29,9 +30,10 @@ def test_a_bundled_agent_is_evaluated_and_its_results_are_kept_apart(here, comma
 
 
 def test_a_bundled_agent_records_and_draws_strips_of_what_it_recorded(here, command):
-    status, _, err = command("record --agent catch --episodes 2 --out data")
+    status, out, err = command("record --agent catch --episodes 3 --out data")
     assert status == 0, err
-    assert len(Store.open(here / "data").starts) == 2
+    assert re.search(r"mean return -?[\d.]{1,6}$", out), "written as everywhere"
+    assert len(Store.open(here / "data").starts) == 3
     status, _, err = command("strip catch")
     assert status == 2 and "name a dataset with --data" in err and err.count("\n") == 1
     status, _, err = command("strip catch --data data --examples 1")

@@ -1,6 +1,7 @@
 """`horizon data`: look at, check and import datasets."""
 
 import json
+import re
 
 import pytest
 from coded_world import create, fill
@@ -20,6 +21,7 @@ def test_info_prints_a_table_or_json(tmp_path, capsys):
     assert main(["info", str(tmp_path / "x")]) == 0
     table = capsys.readouterr().out
     assert "3 terminated, 2 truncated, 1 open" in table and "steps" in table
+    assert re.search(r"^size +\d+\.\d kB$", table, re.MULTILINE) and "bytes" not in table
     assert main(["info", str(tmp_path / "x"), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["steps"] == 61
 

@@ -14,6 +14,7 @@ from horizon_imagination.config import EnvConfig
 from horizon_imagination.config_json import to_json
 from horizon_imagination.errors import UsageError
 from horizon_imagination.files import output_folder
+from horizon_imagination.wording import number, size
 
 
 @dataclass(frozen=True)
@@ -80,10 +81,12 @@ def info_main(argv: list[str]) -> int:
             value = ", ".join(f"{key} {said}" for key, said in value.items()) or "unknown"
         elif isinstance(value, dict):
             value = ", ".join(f"{count} {key}" for key, count in value.items())
+        elif name == "bytes":
+            name, value = "size", size(value)
         elif isinstance(value, list):
             value = " ".join(map(str, value))
         elif isinstance(value, float):
-            value = f"{value:.4g}"
+            value = number(value)
         print(f"{name.replace('_', ' '):<18} {'-' if value is None else value}")
     return 0
 
@@ -219,6 +222,6 @@ def record_main(argv: list[str]) -> int | None:
     figures = info(args.out)
     print(
         f"{args.out}: {figures['episodes']} episodes, {figures['steps']} steps, "
-        f"mean return {figures['return_mean'] if figures['return_mean'] is not None else '-'}"
+        f"mean return {number(figures['return_mean'])}"
     )
     return 0
