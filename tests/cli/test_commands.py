@@ -80,8 +80,9 @@ def test_the_schedule_command_prints_matrices_and_costs_and_draws_them(capsys, t
     arguments = ["--horizon", "4", "--budgets", "4", "6", "--decay-horizon", "2"]
     assert main(["schedule", *arguments, "--out", str(tmp_path / "new" / "folder")]) == 0
     said = capsys.readouterr().out
-    assert "horizon: horizon 4, budget 4" in said and "pyramidal: horizon 4, budget 6" in said
-    assert "   1 0.62 0.12 0.00 0.00     3" in said, "a row of the matrix and the frames in flight"
+    assert "Horizon schedule: 4 frames, budget 4, decay horizon 2\n" in said
+    assert "Pyramidal schedule: 4 frames, budget 6\n" in said
+    assert "   1 0.62 0.12 0.00 0.00     3" in said, "a row of the matrix and the frames that move"
     assert "8 with the window, 20 without" in said
     picture = tmp_path / "new" / "folder" / "schedules.png"
     assert picture.read_bytes().startswith(b"\x89PNG") and len(list(picture.parent.iterdir())) == 1

@@ -169,7 +169,7 @@ class ScheduleArguments:
     budgets: tuple[int, ...] = (16, 24, 32)
     """Denoising steps; one column of the picture each."""
     decay_horizon: float = 3.0
-    """Frames denoised concurrently by the Horizon schedule; from 1 to the horizon."""
+    """Width of the Horizon schedule's ramp from noise to clean, in frames; 1 to the horizon."""
     kinds: tuple[ScheduleKind, ...] = ("pyramidal", "horizon")
     """Schedules to compare; one line of the picture each."""
     context: int = 1
@@ -198,7 +198,7 @@ def schedule_main(argv: list[str]) -> int | None:
     panels = []
     for kind, line in zip(args.kinds, schedules, strict=True):
         for schedule in line:
-            print(describe_schedule(kind, schedule, args.context))
+            print(describe_schedule(kind, schedule, args.context, args.decay_horizon))
         titles = [f"{kind}, budget {budget}" for budget in args.budgets]
         panels.append(list(zip(titles, line, strict=True)))
     draw_schedules(panels, folder / "schedules.png")

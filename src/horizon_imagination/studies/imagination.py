@@ -16,6 +16,7 @@ from einops import rearrange, reduce
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from horizon_imagination.config import ScheduleKind
 from horizon_imagination.figures import PALETTE, save_figure
 from horizon_imagination.flow import uniform_noise
 from horizon_imagination.imagination import (
@@ -166,22 +167,25 @@ def draw_strip(study: DotStudy, imagined: Imagined, path: Path) -> None:
     save_figure(figure, path)
 
 
-def describe_schedule(name: str, schedule: Schedule, context: int) -> str:
-    """The matrix, the frames in flight at each step, and what the denoiser must evaluate."""
+def describe_schedule(
+    kind: ScheduleKind, schedule: Schedule, context: int, decay_horizon: float
+) -> str:
+    """The matrix, how many frames each step moves, and what the denoiser must evaluate."""
     steps, horizon = len(schedule) - 1, schedule.shape[1]
-    flight = [*frames_in_flight(schedule).tolist(), ""]
+    decays = f", decay horizon {decay_horizon:g}" if kind == "horizon" else ""
+    moved = [*frames_in_flight(schedule).tolist(), ""]
     rows = [
-        f"{row:4d} " + " ".join(f"{tau:4.2f}" for tau in times) + f"  {flight[row]:>4}"
+        f"{row:4d} " + " ".join(f"{tau:4.2f}" for tau in times) + f"  {moved[row]:>4}"
         for row, times in enumerate(schedule.tolist())
     ]
     windowed, plain = frame_evaluations(schedule, context)
     return "\n".join(
         [
-            f"{name}: horizon {horizon}, budget {steps}",
-            " row " + "time of each frame".ljust(5 * horizon - 1) + "  in flight",
+            f"{kind.capitalize()} schedule: {horizon} frames, budget {steps}{decays}",
+            " row " + "time of each frame".ljust(5 * horizon - 1) + "  moving",
             *rows,
-            f"frames in flight: {max(flight[:-1])} at most, {sum(flight[:-1]) / steps:.1f} on "
-            "average",
+            f"frames that a step moves: {max(moved[:-1])} at most, {sum(moved[:-1]) / steps:.1f} "
+            "on average",
             f"frame evaluations with {context} context frame{'s' * (context != 1)}: {windowed} "
             f"with the window, {plain} without ({plain / windowed:.1f} times as many)",
             "",
