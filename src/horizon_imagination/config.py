@@ -211,7 +211,8 @@ class ImaginationConfig:
     budget: int = 16
     """B, denoising steps for the whole segment; may be below the horizon."""
     decay_horizon: float = 4.0
-    """nu, the number of frames denoised concurrently; 1 is autoregressive."""
+    """nu, the width of the ramp: at most this many frames are between noise and clean at once; a
+    step may move more, those that begin and end in it. 1 is autoregressive."""
     sampler: Literal["stable", "coupled", "naive", "naive_held"] = "stable"
     """How actions are drawn at each denoising step (naive is the paper's ablation)."""
     context: int = 1

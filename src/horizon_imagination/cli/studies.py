@@ -218,7 +218,7 @@ class ImaginationArguments:
     budget: int = 10
     """Denoising steps."""
     decay_horizon: float = 3.0
-    """Frames denoised concurrently."""
+    """Width of the ramp from noise to clean, in frames."""
     seed: int = 0
     """Seed of worlds, noise and dice."""
 
@@ -261,7 +261,7 @@ class QualityArguments:
     budgets: tuple[int, ...] = (8, 16, 32, 64, 128, 256)
     """Denoising steps for a whole video."""
     decay_horizons: tuple[float, ...] = (1, 2, 4, 8, 16, 32)
-    """Frames denoised concurrently by the Horizon schedule; at most the horizon."""
+    """Widths of the Horizon schedule's ramp, in frames; at most the horizon."""
     kinds: tuple[Literal["horizon", "pyramidal", "full"], ...] = ("horizon", "pyramidal", "full")
     """Kinds of schedules; the Pyramidal one needs budgets of at least the horizon."""
     horizon: int | None = None

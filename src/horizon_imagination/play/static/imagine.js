@@ -131,8 +131,8 @@ export class Imagine {
     $("strips").classList.toggle("narrow", strip.schedule[0].length > 9);
     $("strips").classList.remove("stale");
     $("row").max = strip.schedule.length - 1;
-    const flying = strip.schedule.slice(1).map((row, b) => row.filter((tau, t) => tau > strip.schedule[b][t]).length);
-    $("matrix-note").textContent = `up to ${Math.max(...flying)} of ${strip.schedule[0].length} frames in flight`;
+    const moved = strip.schedule.slice(1).map((row, b) => row.filter((tau, t) => tau > strip.schedule[b][t]).length);
+    $("matrix-note").textContent = `up to ${Math.max(...moved)} of ${strip.schedule[0].length} frames move in a step`;
     if (calm() || this.page.view !== "imagine") this.show(strip.schedule.length - 1);
     else this.sweep();
   }
