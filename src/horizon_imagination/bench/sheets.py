@@ -325,12 +325,13 @@ def _over(a: float | None, b: float | None) -> float | None:
     return None if a is None or not b else a / b
 
 
-TITLES = {
-    "horizon": "Horizon (budget in proportion)",
-    "budget": "Budget",
-    "decay_horizon": "Decay horizon",
-    "batch": "Batch",
+AXES = {
+    "horizon": "horizon (frames; budget in proportion)",
+    "budget": "budget (denoising steps)",
+    "decay_horizon": "decay horizon (frames)",
+    "batch": "batch (trajectories)",
 }
+MODES = {"fast": "captured steps", "plain": "plain steps", "given": "runtime as given"}
 
 
 def draw_figure(document: Document, path: Path) -> None:
@@ -342,7 +343,8 @@ def draw_figure(document: Document, path: Path) -> None:
         _panel(axes, document, sweep)
     growth = document["growth"]
     figure.suptitle(
-        f"Imagination with policy: {document['preset']}, {document['machine']}, {growth['mode']}",
+        f"Imagination with policy: preset {document['preset']}, "
+        f"{MODES.get(growth['mode'], growth['mode'])}, {document['machine']}",
         fontsize=11, color=INK,
     )  # fmt: skip
     save_figure(figure, path)
@@ -376,8 +378,8 @@ def _panel(axes: "Axes", document: Document, sweep: str) -> None:
     low, high = axes.get_ylim()
     axes.set_ylim(low / 1.3, high * 1.3)  # so that a flat panel has a labelled tick, too
     axes.minorticks_off()
-    axes.set_title(TITLES[sweep], fontsize=10.5, loc="left", color=INK, fontweight="bold")
-    axes.set_ylabel("milliseconds", fontsize=8.5, color=INK)
+    axes.set_xlabel(AXES[sweep], fontsize=9.5, color=INK)
+    axes.set_ylabel("milliseconds", fontsize=9.5, color=INK)
     axes.yaxis.set_major_formatter("{x:g}")
     axes.tick_params(labelsize=8)
     style_axes(axes)
