@@ -7,6 +7,8 @@ from itertools import pairwise
 
 import pytest
 import torch
+from matplotlib import rc_context
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 
 from horizon_imagination.cli import main
 from horizon_imagination.stable_actions import change_probability, total_variation
@@ -21,6 +23,7 @@ from horizon_imagination.studies.actions import (
     policies,
     ratios,
 )
+from horizon_imagination.studies.actions_report import action_figure
 
 SMALL = ActionStudy(sizes=(2, 4), pairs=60, path_pairs=40)
 DICE = ActionStudy(sizes=(2, 4), pairs=60, path_pairs=40, monte_carlo=2000)
@@ -146,3 +149,14 @@ def test_a_gaussian_path_moves_for_seven_steps_and_then_stays():
     assert not torch.equal(path.mean[6], path.mean[7])
     assert torch.equal(path.std[7:], path.std[7].expand(9, 3, 2))
     assert float(path.std.min()) >= 0.1
+
+
+def test_no_title_of_the_figure_is_cut():
+    found = [ratios(SMALL, 2), ratios(SMALL, 4)]
+    found += [path_changes(SMALL, name, way) for name in ENTROPIES for way in SAMPLERS]
+    with rc_context({"font.size": 10, "axes.titlesize": 12}):
+        figure = action_figure(found)
+        FigureCanvasAgg(figure).draw()
+    for axes in figure.axes:
+        box = axes.title.get_window_extent()
+        assert box.x0 >= 0 and box.x1 <= figure.bbox.width and box.y1 <= figure.bbox.height

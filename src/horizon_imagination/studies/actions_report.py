@@ -19,6 +19,7 @@ from horizon_imagination.studies.actions import (
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 
 def write(study: ActionStudy, results: list[ChangeCounts], folder: Path) -> str:
@@ -166,18 +167,25 @@ def _on_movement(results: list[ChangeCounts]) -> list[str]:
 
 
 def draw_figure(results: list[ChangeCounts], folder: Path) -> None:
-    """Both panels of the paper's figure and one of continuous actions, as PNG and SVG."""
+    """The figure as PNG and SVG."""
     from matplotlib import rc_context
-    from matplotlib.figure import Figure
 
-    with rc_context({"svg.hashsalt": "actions", "font.size": 10}):
-        figure = Figure(figsize=(14.5, 4.2), layout="constrained")
-        left, right, last = figure.subplots(1, 3, width_ratios=(1.2, 1.2, 0.8))
-        _violins(left, [r for r in results if r.experiment == "ratio"])
-        _points(right, [r for r in results if r.experiment == "changes"], list(ENTROPIES))
-        _bars(last, _movement_means(results))
+    with rc_context({"svg.hashsalt": "actions", "font.size": 10, "axes.titlesize": 11}):
+        figure = action_figure(results)
         for suffix in ("png", "svg"):
             save_figure(figure, folder / f"actions.{suffix}")
+
+
+def action_figure(results: list[ChangeCounts]) -> "Figure":
+    """Both panels of the paper's figure and one of continuous actions."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(14.5, 4.2), layout="constrained")
+    left, right, last = figure.subplots(1, 3, width_ratios=(1.2, 1.2, 1))
+    _violins(left, [r for r in results if r.experiment == "ratio"])
+    _points(right, [r for r in results if r.experiment == "changes"], list(ENTROPIES))
+    _bars(last, _movement_means(results))
+    return figure
 
 
 def _violins(axes: "Axes", results: list[ChangeCounts]) -> None:
@@ -245,7 +253,7 @@ def _bars(axes: "Axes", found: dict[str, Any]) -> None:
     axes.set(
         xlabel="dimensions of an action",
         ylabel="length of the way in 16 steps",
-        title="Continuous actions while the policy moves\n(squashed Gaussians, mean over pairs)",
+        title="Continuous actions while it moves\n(squashed Gaussians, mean over pairs)",
     )
     axes.legend(frameon=False, loc="upper left")
     axes.spines[["top", "right"]].set_visible(False)
