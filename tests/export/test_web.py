@@ -42,7 +42,13 @@ def test_a_visitor_plays_and_watches_a_horizon_become_clear(folder):
         page.wait("!document.querySelector('#over').hidden", 60)  # an episode has seven steps
         page.press("p")
         page.click("#tab-imagine")
-        page.wait("document.querySelectorAll('.cell').length === 7")
+        page.wait("document.querySelectorAll('.cell:not(.now)').length === 7")
+        rows = page.get("[...document.querySelectorAll('.now .label')].map((x) => x.innerText)")
+        assert rows[:3] == ["action", "policy", "τ"] and rows[3].split() == ["reward", "end"]
+        began = page.get("document.querySelector('.now canvas').toDataURL()")
+        assert began == page.get("document.querySelector('#view').toDataURL()"), (
+            "the frame of before"
+        )
         page.wait("document.querySelector('#row').value === '4'")
         page.slide("#row", 2)
         page.wait("document.querySelector('#row-value').textContent === 'step 2 of 4'")

@@ -64,7 +64,7 @@ def test_a_visitor_moves_sliders_and_the_policy_moves_them_too(dream):
     assert page.get(LEVERS) != [str(value) for value in MOVED[world]]
     assert not agent.action_space.problem(page.get(taken))
     page.click("#tab-imagine")
-    page.wait("document.querySelectorAll('.cell').length === 4")
+    page.wait("document.querySelectorAll('.cell:not(.now)').length === 4")
     chips = (
         "[...document.querySelectorAll('.chip')].every((chip) => chip.textContent.includes(' '))"
     )

@@ -1,6 +1,6 @@
 // The page: play the dream, or watch a whole horizon become clear.
 
-import { $, make, signed, number, percent, radio, canvas, colour, paced, calm } from "./page.js";
+import { $, make, heading, signed, number, percent, radio, canvas, colour, paced, calm } from "./page.js";
 import { Keys, short } from "./keys.js";
 import { lines, matrix } from "./draw.js";
 import { horizonSchedule, imagine, nextFrame, uniforms } from "./imagination.js";
@@ -103,7 +103,7 @@ function run(on) {
 }
 
 // A whole horizon: every row is kept, so that one can go back and forth between them.
-const strip = { rows: [], cells: [], row: 0, timer: 0 };
+const strip = { start: null, rows: [], cells: [], row: 0, timer: 0 };
 const schedule = () => horizonSchedule(about.horizon, Number($("budget").value), Number($("decay").value));
 
 async function imagineStrip() {
@@ -113,6 +113,7 @@ async function imagineStrip() {
   $("strips").classList.add("stale");
   try {
     if (game.dream.ended) await begin(); // nothing follows an end
+    strip.start = game.dream.picture;
     const begun = performance.now(), rows = [];
     for await (const row of game.dream.strip(Number($("budget").value), Number($("decay").value))) rows.push(row);
     strip.spent = performance.now() - begun;
@@ -143,7 +144,10 @@ function layCells() {
     cell.element = make("div", { class: "cell" }, cell.chip, make("span", { class: "policy" }, ...cell.bars), cell.view, cell.tau, cell.said);
     return cell;
   });
-  $("cells").replaceChildren(...strip.cells.map((cell) => cell.element));
+  const { width, height } = strip.start;
+  const now = make("canvas", { width, height, role: "img", "aria-label": "The frame it goes on from" });
+  now.getContext("2d").putImageData(strip.start, 0, 0);
+  $("cells").replaceChildren(heading(now, ["reward", "end"]), ...strip.cells.map((cell) => cell.element));
   $("strips").style.setProperty("--frames", strip.cells.length);
 }
 

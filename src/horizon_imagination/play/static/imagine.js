@@ -1,6 +1,6 @@
 // Imagine: the whole horizon as strips that become clear row by row.
 
-import { $, make, signed, number, percent, radio, canvas, settled, paced, calm } from "./page.js";
+import { $, make, heading, signed, number, percent, radio, canvas, settled, paced, calm } from "./page.js";
 import { picture } from "./link.js";
 import { short, told } from "./keys.js";
 import { matrix } from "./draw.js";
@@ -174,9 +174,7 @@ class Strip {
     const now = make("canvas", { width: size, height: size, role: "img", "aria-label": "The last real frame" });
     now.getContext("2d").drawImage(context, context.width - size, 0, size, size, 0, 0, size, size);
     this.cells = Array.from({ length: columns }, (_, t) => this.cell(t));
-    const label = (text, name) => make("span", { class: `label ${name}` }, text);
-    const first = make("div", { class: "cell now" }, label("action", "a"), label("policy", "p"), now,
-      label("τ", "t"), label("reward, value, end", "r"));
+    const first = heading(now, ["reward", "value", "end"]);
     const said = Array.isArray(one.actions.at(-1)[0]) ? SAID_OF_VECTORS : SAID;
     this.element = make("section", { class: "strip", "data-sampler": one.sampler },
       make("header", {}, make("h3", {}, one.sampler), make("span", { class: "quiet" }, said[one.sampler]),

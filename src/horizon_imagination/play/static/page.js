@@ -13,6 +13,13 @@ export function make(tag, attributes = {}, ...children) {
   return element;
 }
 
+// What stands before the frames of a strip: the frame they follow, and what their rows are called.
+export function heading(view, said) {
+  const label = (text, name) => make("span", { class: `label ${name}` }, text);
+  return make("div", { class: "cell now" }, label("action", "a"), label("policy", "p"), view,
+    label("τ", "t"), make("span", { class: "label r" }, ...said.map((text) => make("span", {}, text))));
+}
+
 export const signed = (x) => (Math.abs(x) < 0.005 ? "" : x > 0 ? "+" : "−") + number(Math.abs(x));
 
 export function number(x) {
