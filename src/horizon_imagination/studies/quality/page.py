@@ -1,18 +1,16 @@
-"""The results of a quality study: a table, figures, and the paper's claims one by one."""
+"""The results of a quality study: a table and the paper's claims one by one, beside its figures."""
 
 import csv
 import io
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-import numpy as np
+from typing import Any
 
 from horizon_imagination.errors import UsageError
-from horizon_imagination.figures import PALETTE, save_figure
 from horizon_imagination.files import write_text
 from horizon_imagination.metrics.i3d import MIN_FRAMES
-from horizon_imagination.studies.quality.grid import BASELINES, REFERENCES, SCHEDULES, GridPoint
+from horizon_imagination.studies.quality.drawing import draw_figures, measures_of
+from horizon_imagination.studies.quality.grid import BASELINES, REFERENCES, GridPoint
 from horizon_imagination.studies.quality.records import finished, read_lines, write_merged
 from horizon_imagination.studies.quality.results import (
     ResampledEstimate,
@@ -20,10 +18,6 @@ from horizon_imagination.studies.quality.results import (
     claims,
     resampled_distances,
 )
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 
 def write(
@@ -83,7 +77,8 @@ def summary(results: Results) -> dict[str, Any]:
     """The machine-readable last line of the command: verdicts and best points."""
     best = {
         reference: {
-            measure: best_point(results, measure, reference).name for measure in _measures(results)
+            measure: best_point(results, measure, reference).name
+            for measure in measures_of(results)
         }
         for reference in REFERENCES
     }
@@ -116,7 +111,7 @@ def row(results: Results, point: GridPoint) -> dict[str, Any]:
     names = ("latency", "batch", "frame_evaluations", "frame_evaluations_plain", "broken")
     cells: dict[str, Any] = {**point._asdict(), **{name: line[name] for name in names}}
     for reference in REFERENCES:
-        for measure in _measures(results):
+        for measure in measures_of(results):
             interval = getattr(results, measure)(point, reference).interval()
             name = f"{reference}_{measure}"
             cells |= {name: interval.estimate, f"{name}_low": interval.low}
@@ -133,7 +128,7 @@ def _levels(results: Results, reference: str) -> list[str]:
     named = {
         "reconstruction": GridPoint("reconstruction"),
         "context frame held": GridPoint("frozen"),
-        **{f"best by {m.upper()}": best_point(results, m, reference) for m in _measures(results)},
+        **{f"best by {m.upper()}": best_point(results, m, reference) for m in measures_of(results)},
     }
     lines = []
     for name, point in named.items():
@@ -146,220 +141,8 @@ def _levels(results: Results, reference: str) -> list[str]:
     return lines
 
 
-def _measures(results: Results) -> list[str]:
-    return ["fvd", "mse"] if results.has_fvd else ["mse"]
-
-
 def _interval(estimate: ResampledEstimate) -> str:
     found = estimate.interval()
     if found.low == found.high:
         return f"{found.estimate:.4g}"
     return f"{found.estimate:.4g} [{max(found.low, 0):.4g}, {found.high:.4g}]"
-
-
-TITLES = {"horizon": "Horizon", "pyramidal": "Pyramidal", "full": "Full sequence"}
-MARKERS = "osD^vPX*"
-MEASURES = {"fvd": "FVD", "mse": "MSE"}
-
-
-def draw_figures(results: Results, folder: Path) -> list[Path]:
-    """All figures, as PNG and SVG; returns the PNG files."""
-    from matplotlib import rc_context
-
-    written = []
-    with rc_context({"svg.hashsalt": "quality", "font.size": 10}):
-        figures = {
-            "quality": against_budget(results, "truth"),
-            "quality-reconstruction": against_budget(results, "reconstruction"),
-            "pareto": against_latency(results, "truth"),
-            "frames": by_frame(results, "truth"),
-        }
-        for name, figure in figures.items():
-            for suffix in ("svg", "png"):
-                save_figure(figure, folder / f"{name}.{suffix}")
-            written.append(folder / f"{name}.png")
-    return written
-
-
-def against_budget(results: Results, reference: str) -> "Figure":
-    """The paper's figure: one line per decay horizon, one column per kind of schedule."""
-    from matplotlib.figure import Figure
-
-    kinds = [kind for kind in SCHEDULES if results.points(kind)]
-    measures = _measures(results)
-    size = (4.2 * len(kinds) + 0.6, 3.1 * len(measures) + 0.7)
-    figure = Figure(figsize=size, layout="constrained")
-    grid = figure.subplots(len(measures), len(kinds), squeeze=False, sharex=True, sharey="row")
-    for row, measure in zip(grid, measures, strict=True):
-        for axes, kind in zip(row, kinds, strict=True):
-            if kind != "horizon":
-                _lines(axes, results, measure, "horizon", reference, faint=True)
-            _lines(axes, results, measure, kind, reference)
-            _baseline(axes, results, measure, reference)
-            _budget_axis(axes, results)
-            if measure == measures[0]:
-                axes.set_title(TITLES[kind])
-        row[0].set_ylabel(MEASURES[measure])
-        if _spans_magnitudes(results, measure, reference):
-            row[0].set_yscale("log")
-    for axes in grid[-1]:
-        axes.set_xlabel("budget (denoising steps)")
-    handles = {label: h for row in grid for a in row for h, label in _labelled(a)}
-    figure.legend(handles.values(), handles.keys(), loc="outside right center", frameon=False)
-    whom = "the real frames" if reference == "truth" else "their reconstruction"
-    figure.suptitle(
-        f"{results.settings['env']}: {results.settings['segments']} videos of {results.horizon} "
-        f"generated frames against {whom}"
-    )
-    return figure
-
-
-def against_latency(results: Results, reference: str) -> "Figure":
-    """Every schedule by what it costs; the line joins those that none beats in both."""
-    from matplotlib.figure import Figure
-
-    measures = _measures(results)
-    figure = Figure(figsize=(5.4 * len(measures) + 1.4, 4.4), layout="constrained")
-    row = figure.subplots(1, len(measures), squeeze=False)[0]
-    for axes, measure in zip(row, measures, strict=True):
-        spots = []
-        for name, colour, marker, points in _groups(results):
-            x = [1e3 * results.lines[p]["latency"] for p in points]
-            y = [_value(results, p, measure, reference).value for p in points]
-            axes.scatter(x, y, s=26, color=colour, marker=marker, label=name, zorder=3)
-            spots += zip(x, y, points, strict=True)
-        front = pareto([(x, y) for x, y, _ in spots])
-        axes.plot(*zip(*front, strict=True), color="0.4", linewidth=1, zorder=1)
-        for x, y, point in spots:
-            if (x, y) in front:
-                axes.annotate(
-                    f"B {point.budget}", (x, y), (3, -9), textcoords="offset points", fontsize=7
-                )
-        axes.set_xscale("log")
-        axes.set_yscale("log")
-        axes.set(xlabel=_latency_label(results), ylabel=MEASURES[measure])
-        axes.spines[["top", "right"]].set_visible(False)
-    figure.legend(*row[0].get_legend_handles_labels(), loc="outside right center", frameon=False)
-    figure.suptitle("Quality against latency; the line joins what nothing beats in both")
-    return figure
-
-
-def by_frame(results: Results, reference: str) -> "Figure":
-    """How the error grows along the generated frames, at the smallest and the largest budget."""
-    from matplotlib.figure import Figure
-
-    points = results.points("horizon") or results.points("full") or results.points("pyramidal")
-    budgets = sorted({point.budget for point in points})
-    shown = list(dict.fromkeys([budgets[0], budgets[-1]]))
-    figure = Figure(figsize=(4.6 * len(shown) + 1.4, 3.6), layout="constrained")
-    row = figure.subplots(1, len(shown), squeeze=False, sharey=True)[0]
-    frames = np.arange(1, results.horizon + 1)
-    for axes, budget in zip(row, shown, strict=True):
-        for name, colour, _, group in _groups(results):
-            for point in group:
-                if point.budget == budget:
-                    errors = results.lines[point][reference]["mse_by_frame"]
-                    axes.plot(frames, errors, color=colour, label=name, linewidth=1.4)
-        held = results.lines.get(GridPoint("frozen"))
-        if held:
-            axes.plot(
-                frames, held[reference]["mse_by_frame"], color="0.6", linestyle=":",
-                label="context held",
-            )  # fmt: skip
-        axes.set(title=f"budget {budget}", xlabel="generated frame")
-        axes.spines[["top", "right"]].set_visible(False)
-    row[0].set_ylabel("MSE")
-    handles = {label: h for axes in row for h, label in _labelled(axes)}
-    figure.legend(handles.values(), handles.keys(), loc="outside right center", frameon=False)
-    return figure
-
-
-def pareto(spots: list[tuple[float, float]]) -> list[tuple[float, float]]:
-    """The spots that no other beats in both coordinates, from left to right.
-
-    >>> pareto([(1, 5), (2, 6), (3, 2), (4, 2)])
-    [(1, 5), (3, 2)]
-    """
-    front: list[tuple[float, float]] = []
-    for spot in sorted(spots):
-        if not front or spot[1] < front[-1][1]:
-            front.append(spot)
-    return front
-
-
-def _groups(results: Results) -> list[tuple[str, object, str, list[GridPoint]]]:
-    """Name, colour, marker and points of every line."""
-    from matplotlib import colormaps
-
-    horizon = results.points("horizon")
-    decays = sorted({point.decay_horizon for point in horizon})
-    colours = colormaps["viridis"](np.linspace(0.0, 0.9, max(len(decays), 1)))
-    groups: list[tuple[str, object, str, list[GridPoint]]] = [
-        (f"decay {d:g}", colours[i], MARKERS[i % 8], [p for p in horizon if p.decay_horizon == d])
-        for i, d in enumerate(decays)
-    ]
-    for kind, colour, marker in (("pyramidal", PALETTE[5], "X"), ("full", PALETTE[3], "*")):
-        if results.points(kind):
-            groups.append((TITLES[kind], colour, marker, results.points(kind)))
-    return groups
-
-
-def _lines(
-    axes: "Axes", results: Results, measure: str, kind: str, reference: str, faint: bool = False
-) -> None:
-    for name, colour, marker, points in _groups(results):
-        if points[0].kind != kind:
-            continue
-        found = [_value(results, point, measure, reference) for point in points]
-        x, y = [point.budget for point in points], [f.value for f in found]
-        if faint:
-            axes.plot(x, y, color="0.85", linewidth=1, zorder=0)
-            continue
-        axes.plot(x, y, color=colour, marker=marker, markersize=5, linewidth=1.5, label=name)
-        if found[0].resampled.size:
-            intervals = [f.interval() for f in found]
-            axes.fill_between(
-                x, [max(i.low, i.estimate / 10) for i in intervals],
-                [i.high for i in intervals], color=colour,
-                alpha=0.12, linewidth=0,
-            )  # fmt: skip
-
-
-def _baseline(axes: "Axes", results: Results, measure: str, reference: str) -> None:
-    """The level of the reconstruction, where it is not the reference itself."""
-    point = GridPoint("reconstruction")
-    if reference == "truth" and point in results.lines:
-        level = _value(results, point, measure, reference).value
-        axes.axhline(level, color="0.5", linestyle=":", linewidth=1.2, label="reconstruction")
-
-
-def _budget_axis(axes: "Axes", results: Results) -> None:
-    budgets = sorted({p.budget for p in results.lines if p.budget})
-    axes.set_xscale("log", base=2)
-    axes.set_xticks(budgets, [str(budget) for budget in budgets])
-    axes.minorticks_off()
-    axes.axvline(
-        results.horizon, color="0.35", linestyle="--", linewidth=1, zorder=0,
-        label="one step a frame",
-    )  # fmt: skip
-    axes.spines[["top", "right"]].set_visible(False)
-
-
-def _spans_magnitudes(results: Results, measure: str, reference: str) -> bool:
-    """Whether a straight axis would squeeze most lines into its lowest part."""
-    points = [point for point in results.lines if point.budget]
-    values = [_value(results, point, measure, reference).value for point in points]
-    return min(values) > 0 and max(values) > 6 * min(values)
-
-
-def _value(results: Results, point: GridPoint, measure: str, reference: str) -> ResampledEstimate:
-    return (results.fvd if measure == "fvd" else results.mse)(point, reference)
-
-
-def _labelled(axes: "Axes") -> list[tuple[Any, str]]:
-    return list(zip(*axes.get_legend_handles_labels(), strict=True))
-
-
-def _latency_label(results: Results) -> str:
-    line = next(line for line in results.lines.values() if line["latency"])
-    return f"ms to generate {line['batch']} videos ({results.settings['device']})"
