@@ -130,10 +130,17 @@ def test_the_runner_needs_numpy_and_onnxruntime_alone(exported):
         f"{blocked}; sys.path.insert(0, {str(folder)!r}); import numpy as np; import run_policy; "
         "p = run_policy.Policy(); f = np.zeros((64, 64, 3), np.uint8); p.reset(3); "
         "a = [p.act(f) for _ in range(50)]; p.reset(3); assert a == [p.act(f) for _ in range(50)]; "
-        "print(p.act(f, greedy=True), sorted(set(a)))"
+        "print(p.act(f, greedy=True), sorted(set(a)))\n"
+        "for wrong in (f[:32, :32], f / 255):\n"
+        "    try: p.act(wrong)\n"
+        "    except ValueError as error: print(error)"
     )
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert said.returncode == 0 and said.stdout, said.stderr
+    assert said.stdout.splitlines()[1:] == [
+        "got a frame of 32 x 32 x 3, the policy takes 64 x 64 x 3 (card.json)",
+        "got a frame of float64, the policy takes bytes (uint8, 0 to 255)",
+    ]
     nodes = ast.parse(SOURCE.read_text()).body
     direct = {node.names[0].name for node in nodes if isinstance(node, ast.Import)}
     named = {node.module for node in nodes if isinstance(node, ast.ImportFrom)}
@@ -143,6 +150,14 @@ def test_the_runner_needs_numpy_and_onnxruntime_alone(exported):
 def test_bad_words_are_refused_in_one_line(command, tmp_path):
     status, _, said = command("export {place}", place=tmp_path / "nowhere")
     assert status == 2 and "does not exist" in said and said.count("\n") == 1
+    for flags, words in {
+        "--no-webgpu": "--no-webgpu is about the page: add --web",
+        "--webgpu --agent": "--webgpu is about the page",
+        "--starts 3": "--starts is about the page",
+        "--web --episodes 3": "--episodes is about the policy: leave it out, or --web",
+    }.items():
+        status, _, said = command(f"export catch {flags}")
+        assert status == 2 and words in said and said.count("\n") == 1
     status, _, said = command("export catch --episodes -1")
     assert status == 2 and "expected 0 or more" in said
 

@@ -24,6 +24,7 @@ class Policy:
 
     def act(self, frame: np.ndarray, greedy: bool = False) -> int | np.ndarray:
         """The action on the next frame: a number, or a vector of what `card["actions"]` names."""
+        self._check(frame)
         given = {"frames": frame[None], "h": self.h, "c": self.c}
         *policy, self.h, self.c = map(np.asarray, self.session.run(None, given))
         first, second = (numbers[0].astype(np.float64) for numbers in policy)
@@ -34,6 +35,14 @@ class Policy:
             return self._vector(first, second, space, greedy)
         entries = np.split(first, np.cumsum(space["factors"])[:-1])
         return np.array([self._number(probs, greedy) for probs in entries])
+
+    def _check(self, frame: np.ndarray) -> None:
+        """Refuse a frame that the policy was not made for."""
+        got, takes = (" x ".join(map(str, x)) for x in (np.shape(frame), self.card["frame"]))
+        if got != takes:
+            raise ValueError(f"got a frame of {got}, the policy takes {takes} (card.json)")
+        if (kind := np.asarray(frame).dtype) != np.uint8:
+            raise ValueError(f"got a frame of {kind}, the policy takes bytes (uint8, 0 to 255)")
 
     def _number(self, probs: np.ndarray, greedy: bool) -> int:
         """The most probable number, or one of these probabilities."""
