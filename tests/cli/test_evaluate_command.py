@@ -139,6 +139,8 @@ def test_what_was_played_is_said_though_it_cannot_be_stored(words, run, command,
         ("{run} --random --greedy", "exclude each other"),
         ("{run} --env.size 64", "use it where it was trained"),
         ("{run} --env cach", "did you mean catch?"),
+        ("{run} --env.atari.sticky 0.25", "--env.atari.sticky is about Atari games, and catch is"),
+        ("--random --env catch --env.atari.max_pool", "--env.atari.max-pool is about Atari"),
     ],
 )
 def test_bad_input_is_one_line(line, said, command, run, tmp_path):

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from tyro.conf import Positional
 
-from horizon_imagination.cli.parse import parse
+from horizon_imagination.cli.parse import given, parse
 from horizon_imagination.cli.place import place_of
 from horizon_imagination.errors import UsageError
 
@@ -47,8 +47,7 @@ def main(argv: list[str]) -> int | None:
         raise UsageError(f"--episodes is {args.episodes}: expected 0 or more")
     if args.starts < 1:
         raise UsageError(f"--starts is {args.starts}: expected 1 or more")
-    if args.web and args.agent:
-        raise UsageError("--web and --agent exclude each other: name one")
+    _check_forms(args, argv)
     from horizon_imagination.agent import Agent
     from horizon_imagination.checkpoint import trained_for
     from horizon_imagination.export.onnx_file import check_installed
@@ -78,6 +77,17 @@ def main(argv: list[str]) -> int | None:
     else:
         print(f"the card: {out / 'card.json'}; act with {out / 'run_policy.py'}")
     return 0
+
+
+def _check_forms(args: Arguments, argv: list[str]) -> None:
+    """Refuse flags of a form of export that is not asked for."""
+    if args.web and args.agent:
+        raise UsageError("--web and --agent exclude each other: name one")
+    if not args.web and (flag := given(argv, "--webgpu", "--no-webgpu", "--starts")):
+        raise UsageError(f"{flag} is about the page: add --web, or leave it out")
+    if (args.web or args.agent) and (flag := given(argv, "--episodes")):
+        form = "--web" if args.web else "--agent"
+        raise UsageError(f"{flag} is about the policy: leave it out, or {form}")
 
 
 def _write_file(source: Path, path: Path) -> int:

@@ -76,12 +76,36 @@ def parse_with_run_defaults(
     """
     args: Any = parse(kind, argv, prog=prog)
     if getattr(args, run) is None:
+        _check_atari(args, argv)
         return args
     config = read_agent_description(place_of(getattr(args, run)).agent).config
     if getattr(args, "trust", False):
         config = dataclasses.replace(config, env=config.env.trusted())
     default = dataclasses.replace(args, **{section: getattr(config, section)})
-    return parse(kind, argv, prog=prog, default=default)
+    args = parse(kind, argv, prog=prog, default=default)
+    _check_atari(args, argv)
+    return args
+
+
+def given(argv: list[str], *flags: str) -> str | None:
+    """The first word of a command line that is one of these flags, or begins with one that ends
+    in a dot.
+
+    >>> given(["--web", "--no_webgpu"], "--no-webgpu"), given(["--a.b=3"], "--a."), given([], "--a")
+    ('--no-webgpu', '--a.b', None)
+    """
+    words = (word.partition("=")[0].replace("_", "-") for word in argv)
+    whole, begun = (tuple(x for x in flags if x.endswith(".") == dot) for dot in (False, True))
+    return next((word for word in words if word in whole or word.startswith(begun)), None)
+
+
+def _check_atari(args: Any, argv: list[str]) -> None:
+    """Refuse flags of Atari's protocol where another world is played."""
+    from horizon_imagination.envs.known import atari_game
+
+    flag = given(argv, "--env.atari.")
+    if flag and args.env.id and not atari_game(args.env.id):
+        raise UsageError(f"{flag} is about Atari games, and {args.env.id} is none: leave it out")
 
 
 def named(argv: list[str], kind: type, prog: str) -> Named:
