@@ -113,14 +113,19 @@ class TokenizerConfig:
     patch_size: int = 1
     """Space-to-depth before the first convolution."""
     channels: int = 64
+    """Channels of the first convolution; a multiple of `norm_groups`."""
     multipliers: tuple[int, ...] = (2, 4, 4)
     """Channels per level; every level halves the resolution once."""
     encoder_blocks: int = 2
+    """Residual blocks of every level of the encoder."""
     decoder_blocks: int = 3
+    """Residual blocks of every level of the decoder."""
     attention_at: tuple[int, ...] = (16,)
     """Resolutions with attention after each residual block."""
     latent_channels: int = 16
+    """Channels of the latents."""
     norm_groups: int = 32
+    """Groups of channels that are normalised together."""
     perceptual: Literal["vgg16", "vgg19", "none"] = "vgg16"
     """The feature network of the perceptual loss."""
     latent_noise: float = 0.0
@@ -140,10 +145,15 @@ class DenoiserConfig:
     """The frame-causal video DiT."""
 
     layers: int = 12
+    """Transformer blocks."""
     heads: int = 8
+    """Attention heads of a block."""
     head_dim: int = 64
+    """Channels of a head; the tokens have heads x head_dim."""
     patch_size: int = 2
+    """Height and width, in cells of the latents, of what becomes one token."""
     mlp_ratio: int = 4
+    """Width of a block's perceptron, as a multiple of the tokens'."""
     prediction: Literal["velocity", "clean"] = "velocity"
     """What the network outputs; the velocity is derived from a clean prediction."""
     loss_weight: Literal["uniform", "noise_squared"] = "uniform"
@@ -161,8 +171,11 @@ class RecurrentConfig:
     """CNN block, projection and LSTM: the shape of actor, critic and reward model."""
 
     cnn_channels: int = 256
+    """Channels inside the convolutional block."""
     cnn_out_channels: int = 64
+    """Channels that it hands to the projection."""
     hidden: int = 512
+    """Numbers in the state of the LSTM."""
     normalize: bool = False
     """Centre and scale latents by running statistics before the network."""
     readout: Literal["symlog", "categories"] = "symlog"
@@ -240,8 +253,11 @@ class ControllerConfig:
     """Actor and critic, trained in imagination."""
 
     discount: float = 0.99
+    """Weight of a reward one step later."""
     lambda_: float = 0.95
+    """Of the lambda-returns: 0 trusts the critic after one step, 1 the rewards alone."""
     entropy_weight: float = 0.001
+    """Weight of the policy's entropy in the actor's objective."""
     context: int = 20
     """Real frames that actor and critic see before the first imagined one."""
     use_tau: bool = True
@@ -257,6 +273,7 @@ class ControllerConfig:
     rewarded: Literal["dream", "replay"] = "dream"
     """What pays: the dream (the paper), or its noise again with its last actions from the start."""
     return_scale_decay: float = 0.005
+    """Share of the new in the running scale of returns, per step."""
     scale_by_deviation: bool = False
     """Scale advantages at least by the deviation of a batch's returns, for rare large rewards."""
     actor_bias: tuple[float, ...] = ()
@@ -286,6 +303,7 @@ class ReplayConfig:
 @dataclass(frozen=True, kw_only=True)
 class TrainingConfig:
     epochs: int = 500
+    """Epochs of the whole run; in each, steps are collected and every learner learns."""
     collect_steps: int = 200
     """Environment steps per epoch."""
     initial_steps: int = 0
@@ -293,10 +311,11 @@ class TrainingConfig:
     snapshot_every: int = 10
     """Epochs between snapshots."""
     keep_snapshots: int = 2
-    """If the latest one is damaged, the run goes on from the one before it."""
+    """How many of the latest snapshots are kept; if the last is damaged, the one before counts."""
     evaluate_every: int = 0
     """Epochs between evaluations; 0 for none."""
     evaluation_episodes: int = 16
+    """Episodes of every evaluation."""
     target_return: float | None = None
     """Stop early when an evaluation of the best snapshot, on new episodes, reaches this return."""
     strips_every: int = 50
@@ -320,12 +339,17 @@ class OfflineConfig:
     """Offline training on a dataset: tokenizer, then world model, then controller."""
 
     tokenizer_epochs: int = 10
+    """Epochs in which the tokenizer learns, before the others."""
     tokenizer_steps: int = 3000
     """Steps per epoch."""
     world_model_epochs: int = 100
+    """Epochs in which the world model learns, after the tokenizer."""
     world_model_steps: int = 3000
+    """Steps per epoch."""
     controller_epochs: int = 500
+    """Epochs in which the controller learns, after the world model."""
     controller_steps: int = 100
+    """Steps per epoch."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,6 +2,7 @@
 
 import os
 import pty
+import re
 import subprocess
 import sys
 from dataclasses import MISSING, fields
@@ -74,6 +75,12 @@ main(["completion", "bash"])"""
     assert "torch" not in loaded_by(code)
 
 
+def test_every_number_of_a_run_is_explained(capsys):
+    silent = r"(--[a-z-]+\.[\w.-]+|--[a-z-]*) [^\n]*\n\s+\(default: "
+    plain = "\n".join(line.strip("│ ") for line in help_of(["train"], capsys).splitlines())
+    assert re.findall(silent, plain) == []
+
+
 def on_a_terminal(environment):
     """What `horizon schedule --help` writes to a terminal."""
     ours, theirs = pty.openpty()
@@ -108,7 +115,7 @@ def test_help_has_no_colours_where_the_user_wants_none():
         ("study controller {tmp} --device=cpu --epochs=3", "holds no snapshot yet"),
         ("study quality {tmp} --device=cpu --budgets=3", "holds no snapshot yet"),
         ("report {tmp} --device=cpu", "is no run"),
-        ("strip {tmp} --device=cpu --budgets=3", "is no run"),
+        ("strip {tmp} --device=cpu --budgets=3", "holds no snapshot yet"),
         ("info --preset=debug --env=cach", "did you mean catch?"),
         ("sweep --envs=catch --settings=a:b", "expected NAME:FIELD=VALUE"),
     ],
