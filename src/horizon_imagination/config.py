@@ -292,12 +292,16 @@ class ReplayConfig:
     """Shortest training segment, in frames."""
     min_future: int = 1
     """Least number of real steps after a context; raise it where episodes are short."""
+    end_share: float = 0.0
+    """Share of the world model's segments that reach to the end of an episode that terminated. Where
+    ends are rare and dreams do not end (`world_model/imagined_end`), try 0.15."""
 
     def __post_init__(self) -> None:
         if min(self.capacity, self.min_segment, self.min_future) < 1:
             raise ValueError("replay.capacity, min_segment and min_future must be at least 1")
-        if not 0 <= self.recent_share <= 1:
-            raise ValueError(f"replay.recent_share must lie in [0, 1], got {self.recent_share}")
+        for name in ("recent_share", "end_share"):
+            if not 0 <= getattr(self, name) <= 1:
+                raise ValueError(f"replay.{name} must lie in [0, 1], got {getattr(self, name)}")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -67,6 +67,49 @@ def test_the_terminal_frame_is_kept(store):
     assert terminal > 0 and terminal == found.terminated[:, :-1].sum()
 
 
+def reaches_an_end(found):
+    """Whether a segment holds the frame after which its episode was over."""
+    return (found.terminated[:, :-1] & found.mask[:, 1:]).any(1)
+
+
+def test_a_share_of_segments_reaches_the_end_of_its_episode(tmp_path):
+    store = create(tmp_path / "x")
+    for episode in range(4):
+        play(store, episode, 200, "terminated")
+    replay = Replay(store, UNIFORM)
+    for share in (0.0, 0.25, 1.0):
+        found = replay.gather(*replay.segment_rows(4000, 8, generator(), share))
+        alone = 5 / 198  # starts from which 8 frames reach the end, of those with 4 frames left
+        expected = share + (1 - share) * alone
+        assert reaches_an_end(found).float().mean() == pytest.approx(expected, abs=0.03)
+    # All were moved: they begin as often at each of the rows that reach the end.
+    back = found.mask.sum(1)
+    assert chisquare(torch.bincount(back)[4:].numpy()).pvalue > 0.01
+
+
+def test_segments_that_reach_an_end_have_everything_in_its_place(store):
+    found = Replay(store, UNIFORM)
+    found = found.gather(*found.segment_rows(500, 8, generator(), 1.0))
+    for row in range(500):
+        assert_consistent(found, row)
+
+
+def test_nothing_is_drawn_for_a_share_of_none(store):
+    same = [
+        Replay(store, UNIFORM).segment_rows(50, 8, rng, *share).rows
+        for rng, share in ((generator(), ()), (generator(), (0.0,)))
+    ]
+    assert torch.equal(*same)
+
+
+def test_episodes_that_were_truncated_have_no_end_to_reach(tmp_path):
+    store = create(tmp_path / "x")
+    play(store, 0, 60, "truncated")
+    replay = Replay(store, UNIFORM)
+    moved = replay.segment_rows(500, 8, generator(), 1.0).rows
+    assert torch.equal(moved, replay.segment_rows(500, 8, generator()).rows)
+
+
 def test_contexts_end_on_every_frame_with_an_action_and_on_no_other(store):
     found = contexts(Replay(store, UNIFORM), 4000, 6, generator())
     for row in range(300):

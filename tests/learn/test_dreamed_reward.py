@@ -34,15 +34,17 @@ class Knows(Denoiser):
 
 
 class Pays(RewardModel):
-    """Pays ten times what a frame is full of, at this price."""
+    """Pays ten times what a frame is full of, at this price; frames full of 0.2 end with this
+    chance."""
 
-    def __init__(self, price):
+    def __init__(self, price, chance):
         nn.Module.__init__(self)
-        self.price = price
+        self.price, self.chance = price, chance
 
     def predict(self, z, mask=None):
-        level = z.mean((2, 3, 4)) * 10 * self.price
-        return level, torch.zeros(*level.shape, 2)
+        level = z.mean((2, 3, 4)) * 10
+        end = torch.where((level - 2).abs() < 0.5, self.chance, 0.0)
+        return level * self.price, torch.stack([1 - end, end], dim=-1).log()
 
 
 def experience(actions, short=None):
@@ -57,10 +59,10 @@ def experience(actions, short=None):
     return Experience(z.clone(), action, prev, action.float(), zero.bool(), mask)
 
 
-def measured(batch, hears=True, price=1.0):
+def measured(batch, hears=True, price=1.0, chance=0.0, of="reward"):
     rng = torch.Generator().manual_seed(0)
-    found = dreamed_reward(around(Knows(hears), Pays(price)), batch, SCHEDULE, rng)
-    return {name: value.item() for name, value in found.items()}
+    found = dreamed_reward(around(Knows(hears), Pays(price, chance)), batch, SCHEDULE, rng)
+    return {name: value.item() for name, value in found.items() if name.endswith(of)}
 
 
 def paying(real, late, imagined=1.0, read=1.0):
@@ -89,6 +91,22 @@ def test_a_reward_model_that_misreads_is_told_from_a_world_model_that_misses():
 def test_padding_pays_nothing():
     found = measured(experience([[1, 2, 2, 2], [2, 2, 2, 1]], short=2))
     assert found == pytest.approx(paying(3.5, late=1.0), rel=1e-4)
+
+
+def ends(imagined, read, real):
+    return pytest.approx({"imagined_end": imagined, "read_end": read, "real_end": real}, abs=1e-4)
+
+
+def test_ends_are_counted_once_a_segment_and_only_where_there_are_frames():
+    # Frames full of 0.2: two in the first segment, three in the second, one before its padding in
+    # the third. In the world the first two ended, once each, and the third after its last frame.
+    batch = experience([[2, 2, 0, 2], [2, 2, 2, 1], [2, 1, 2, 2]])
+    batch.terminated[0, 1] = batch.terminated[1, 2] = batch.terminated[2, 2] = True
+    batch.mask[2, 2:] = False
+    told = ends(imagined=(0.75 + 0.875 + 0.5) / 3, read=(0.75 + 0.875 + 0.5) / 3, real=2 / 3)
+    assert measured(batch, chance=0.5, of="end") == told
+    lost = ends(imagined=0.0, read=(0.75 + 0.875 + 0.5) / 3, real=2 / 3)
+    assert measured(batch, hears=False, chance=0.5, of="end") == lost
 
 
 def test_a_real_agent_is_measured_in_its_own_shapes():

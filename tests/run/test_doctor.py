@@ -77,6 +77,14 @@ def test_the_agents_that_come_along_have_healthy_metrics(agent):
         ("ignored actions", {"world_model__action_gap": 0.001}),
         ("dreams that underpay", {"world_model__imagined_reward": 0.1}),
         ("dreams that overpay", {"world_model__imagined_reward": 1.4}),
+        (
+            "dreams that do not end",
+            {
+                "world_model__imagined_end": 0.01,
+                "world_model__real_end": 0.05,
+                "world_model__read_end": 0.05,
+            },
+        ),
         ("paid for changing actions", {"controller__replayed_reward": 0.4}),
         ("unheeded changes", {"world_model__unheeded_changes": 0.7}),
         ("memorised rewards", {"fresh__read_reward": 0.05}),
@@ -115,6 +123,15 @@ def test_dreams_that_underpay_say_which_network_is_at_fault():
     assert "frames lack something" in frames.meaning and "0.1" in frames.figures
     wrong = {"world_model__imagined_reward": 0.1, "world_model__read_reward": 0.1}
     assert "reward model" in diagnose(run_of(**wrong))[0].meaning
+
+
+def test_missing_ends_say_which_network_misses_them_and_rare_ones_are_not_judged():
+    real, few = {"world_model__real_end": 0.05}, {"world_model__imagined_end": 0.01}
+    seen, missed = {"world_model__read_end": 0.05}, {"world_model__read_end": 0.01}
+    assert "frames lack" in diagnose(run_of(**real, **few, **seen))[0].meaning
+    assert "misses ends" in diagnose(run_of(**real, **few, **missed))[0].meaning
+    assert names(run_of(**few, **seen, world_model__real_end=0.001)) == []
+    assert names(run_of(**real, **seen, world_model__imagined_end=0.04)) == []
 
 
 def test_a_stage_that_is_slower_than_estimated_is_told_with_both_times():

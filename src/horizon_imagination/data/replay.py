@@ -78,9 +78,23 @@ class Replay:
         """The rows that `frames` would gather."""
         return torch.from_numpy(self._sample_rows(batch, 1, rng)[0])
 
-    def segment_rows(self, batch: int, length: int, rng: torch.Generator) -> Rows:
-        """Stretches of one episode each, cut at its end and padded on the right."""
-        first, _, end = self._sample_rows(batch, min(self.config.min_segment, length), rng)
+    def segment_rows(
+        self, batch: int, length: int, rng: torch.Generator, end_share: float = 0.0
+    ) -> Rows:
+        """Stretches of one episode each, cut at its end and padded on the right.
+
+        Where their episode terminated, about `end_share` of them begin anywhere from which they
+        reach its end.
+        """
+        shortest = min(self.config.min_segment, length)
+        first, start, end = self._sample_rows(batch, shortest, rng)
+        if end_share:
+            moved, back = torch.rand(2, batch, generator=rng, dtype=torch.float64).numpy()
+            earlier = (back * (length - shortest + 1)).astype(np.int64)
+            late = np.maximum(start, end - shortest - earlier)
+            # The last row of an episode is a frame without an action.
+            over = self.store.terminated[end - 2] == 1
+            first = np.where(over & (moved < end_share), late, first)
         return stretch(first, np.minimum(end, first + length), length)
 
     def context_rows(self, batch: int, length: int, rng: torch.Generator) -> Rows:

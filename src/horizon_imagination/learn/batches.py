@@ -50,9 +50,11 @@ class ReplayBatches:
         return to_device(self.replay.frames(count, self.streams["replay"]), self.agent.device)
 
     def segments(self, count: int, stream: str = "replay") -> Experience:
-        """Segments, their frames as latents."""
+        """Segments, their frames as latents; those that are learned from reach to more ends, and
+        those that are measured do not."""
         length = self.agent.config.world_model.segment_length
-        rows = self.replay.segment_rows(count, length, self.streams[stream])
+        share = self.replay.config.end_share if stream == "replay" else 0.0
+        rows = self.replay.segment_rows(count, length, self.streams[stream], share)
         steps = self.replay.gather_steps(*rows)
         move: dict[str, Tensor] = {
             name: to_device(value, self.agent.device) for name, value in steps._asdict().items()

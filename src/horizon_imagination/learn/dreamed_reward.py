@@ -1,8 +1,8 @@
-"""Whether imagination pays what the world paid: the rewards of recorded actions, dreamed and real.
+"""Whether imagination pays and ends as the world did: recorded actions, dreamed and real.
 
-Frames that are blurred, or actions that are ignored, show as rewards that are missing or made up;
-a policy can only learn from those that are there. What the reward model reads off the real frames
-tells whose fault it is: if that is right, the frames'.
+Frames that are blurred, or actions that are ignored, show as rewards and ends that are missing or
+made up; a policy can only learn from those that are there. What the reward model reads off the real
+frames tells whose fault it is: if that is right, the frames'.
 """
 
 import torch
@@ -32,7 +32,8 @@ def dreamed_reward(
     imagined from their first frames under the actions that were taken: means over segments.
 
     What the last quarter of the horizon paid is told apart: there the past is longest, and errors
-    add up. All draws are the CPU's."""
+    add up. The same three for ends: the share of segments that end, or the chance of it. All draws
+    are the CPU's."""
     segments, length, *frame = batch.z.shape
     horizon = schedule.shape[1]
     context = length - horizon
@@ -40,13 +41,15 @@ def dreamed_reward(
     start = Context(batch.z[:, :context], batch.prev_actions[:, :context])
     imagined = imagine_recorded(world, start, batch.prev_actions[:, context:], noise, schedule)
     dream = torch.cat([batch.z[:, :context], imagined.z[-1]], dim=1)
-    paid = {
-        "imagined_reward": world.reward_and_end(dream)[0],
-        "read_reward": world.reward_and_end(batch.z)[0],
-        "real_reward": shift_right(batch.reward, 0.0),
+    told = {
+        "imagined": world.reward_and_end(dream),
+        "read": world.reward_and_end(batch.z),
+        "real": (shift_right(batch.reward, 0.0), shift_right(batch.terminated, False).float()),
     }
-    each = {name: p[:, context:] * batch.mask[:, context:] for name, p in paid.items()}
-    late = horizon - max(1, horizon // 4)
-    sums = {name: p.sum() for name, p in each.items()}
-    sums |= {f"late_{name}": p[:, late:].sum() for name, p in each.items()}
+    mask, late, sums = batch.mask[:, context:], horizon - max(1, horizon // 4), {}
+    for name, (reward, end) in told.items():
+        paid, lasts = reward[:, context:] * mask, 1 - end[:, context:] * mask
+        sums[f"{name}_reward"] = paid.sum()
+        sums[f"late_{name}_reward"] = paid[:, late:].sum()
+        sums[f"{name}_end"] = (1 - lasts.prod(1)).sum()
     return {name: total / segments for name, total in sums.items()}

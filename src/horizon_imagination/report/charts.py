@@ -58,12 +58,19 @@ def learning_charts(run: Run) -> list[Chart]:
 
 def _reward_charts(run: Run) -> list[Chart]:
     window = _window(run)
-    rewards = {
-        "world_model/real_reward": "real",
-        "world_model/read_reward": "predicted from real frames",
-        "world_model/imagined_reward": "predicted from imagined frames",
+    sources = {
+        "real": "real",
+        "read": "predicted from real frames",
+        "imagined": "predicted from imagined frames",
     }
-    segments = epochs_to_average(len(run.series("world_model/real_reward")[0]))
+
+    def recorded(what: str) -> list[Line]:
+        few = epochs_to_average(len(run.series(f"world_model/real_{what}")[0]))
+        return [
+            _line(run, f"world_model/{source}_{what}", label, place, smooth=few)
+            for place, (source, label) in enumerate(sources.items())
+        ]
+
     return [
         _chart(
             run,
@@ -79,14 +86,8 @@ def _reward_charts(run: Run) -> list[Chart]:
             _line(run, IMAGINED, "imagined", 2, per=IMAGINED_LENGTH),
             _line(run, RETURN, "real, training episodes", 0, smooth=window, per=LENGTH),
         ),
-        _chart(
-            run,
-            "Reward of recorded actions",
-            *(
-                _line(run, metric, label, place, smooth=segments)
-                for place, (metric, label) in enumerate(rewards.items())
-            ),
-        ),
+        _chart(run, "Reward of recorded actions", *recorded("reward")),
+        _axis(_chart(run, "Share of recorded segments that end", *recorded("end")), ENDED),
     ]
 
 

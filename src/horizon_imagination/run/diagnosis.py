@@ -31,6 +31,8 @@ BURST = 100.0
 """How many times its median a gradient norm may reach."""
 SLOWER = 2.0
 """How many times slower than estimated, or than before, a run may be."""
+RARE = 0.005
+"""Share of segments that must end before missing ends can be told from chance."""
 SHORT = 0.5
 """Seconds of an epoch below which a stage is not judged."""
 
@@ -124,6 +126,26 @@ def dreams_that_pay_wrong(run: Run) -> Iterator[Finding]:
         + ("" if read is None else f", read from real frames {number(read, 3)}"),
         at_fault,
         advice,
+    )
+
+
+def dreams_that_do_not_end(run: Run) -> Iterator[Finding]:
+    """Imagined ends that are missing where the same real segments ended."""
+    names = ("imagined_end", "real_end", "read_end")
+    imagined, real, read = (lately(run, f"world_model/{name}") for name in names)
+    enough = len(_values(run, "world_model/imagined_end")) >= PATIENCE
+    if imagined is None or real is None or read is None or not enough:
+        return
+    if real < RARE or imagined >= (1 - UNPAID) * real:
+        return
+    misread = read < (1 - UNPAID) * real
+    yield Finding(
+        "dreams that do not end",
+        f"{number(100 * imagined, 2)} % of dreams end, {number(100 * real, 2)} % of the same real "
+        f"segments, {number(100 * read, 2)} % as read from real frames",
+        "the policy does not learn what to avoid; "
+        + ("the reward model misses ends" if misread else "imagined frames lack what ends them"),
+        "--replay.end-share 0.15 in a new run, or a longer --imagination.context",
     )
 
 
@@ -348,6 +370,7 @@ RULES: tuple[Callable[[Run], Iterator[Finding]], ...] = (
     blind_policy,
     ignored_actions,
     dreams_that_pay_wrong,
+    dreams_that_do_not_end,
     paid_for_changing_actions,
     unheeded_changes,
     memorised_rewards,
