@@ -20,7 +20,7 @@ def measured(tmp_path_factory):
     """Standard output of a run on the CPU, and its folder."""
     folder, said = tmp_path_factory.mktemp("bench"), io.StringIO()
     files = ["--out", str(folder), "--append", str(folder / "all.jsonl")]
-    line = ["--preset", "debug", "--quick", "--device", "cpu", "--commit", "abc"]
+    line = ["--preset", "debug", "--quick", "--device", "cpu", "--commit", "abc", "--json"]
     with contextlib.redirect_stdout(said):
         assert main(["bench", *line, *files]) == 0
     return said.getvalue(), folder
@@ -71,10 +71,11 @@ def test_redrawing_makes_the_same_page_without_measuring(measured, tmp_path, cap
     _, folder = measured
     before = (folder / "bench.md").read_text()
     (folder / "bench.md").unlink()
-    assert main(["bench", "--redraw", str(folder)]) == 0
+    assert main(["bench", "--redraw", str(folder), "--json"]) == 0
     assert (folder / "bench.md").read_text() == before
     assert json.loads(capsys.readouterr().out.splitlines()[-1])["commit"] == "abc"
     assert main(["bench", "--redraw", str(folder), "--out", str(tmp_path)]) == 0
+    assert capsys.readouterr().out.splitlines()[-1] == f"written to {tmp_path}", "no JSON"
     names = ("bench.json", "bench.md", "cost.png")
     assert all((tmp_path / x).read_bytes() == (folder / x).read_bytes() for x in names)
 

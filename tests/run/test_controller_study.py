@@ -92,7 +92,7 @@ def test_the_command_writes_lines_a_figure_and_json(trained, tmp_path, command):
     out = tmp_path / "study"
     line = f"study controller {trained} --epochs 2 --initial 40 --device cpu --out {out}"
     flags = "--controller.shared-encoder --controller.learner.micro-batches 2"
-    status, said, _ = command(f"{line} {flags}")
+    status, said, _ = command(f"{line} {flags} --json")
     assert status == 0
     found = json.loads(said.splitlines()[-1])
     assert found["epochs"] == 2 and len(found["game"]) == len(found["dreams"]) == 2
@@ -114,7 +114,7 @@ def test_a_snapshot_is_compared_with_its_run_and_a_file_with_nothing(trained, tm
     assert command(f"export {trained} --agent --out {file}")[0] == 0
     snapshot = snapshots(trained)[-1]
     for agent, dreams in ((snapshot, True), (file, False)):
-        out = f"--out {tmp_path / 'study'} --device cpu"
+        out = f"--out {tmp_path / 'study'} --device cpu --json"
         status, said, _ = command(f"study controller {agent} --epochs 1 --initial 40 {out}")
         assert status == 0 and ("dreams" in json.loads(said.splitlines()[-1])) == dreams
 

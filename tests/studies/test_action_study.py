@@ -95,7 +95,7 @@ def test_thrown_dice_agree_with_integration_along_a_path(entropy, sampler):
 
 
 def test_the_command_writes_everything_and_ends_with_json(capsys, tmp_path):
-    assert main(["study", "actions", "--smoke", "--out", str(tmp_path)]) == 0
+    assert main(["study", "actions", "--smoke", "--out", str(tmp_path), "--json"]) == 0
     said = capsys.readouterr().out
     found = json.loads(said.splitlines()[-1])
     assert list(found["ratio"]) == ["2", "4", "8"]

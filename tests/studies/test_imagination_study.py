@@ -55,7 +55,7 @@ def test_stable_actions_change_less_than_naive_ones_and_lead_the_dot_home():
 
 
 def test_the_command_draws_the_film_strip(capsys, tmp_path):
-    assert main(["study", "imagination", "--out", str(tmp_path)]) == 0
+    assert main(["study", "imagination", "--out", str(tmp_path), "--json"]) == 0
     found = json.loads(capsys.readouterr().out.splitlines()[-1])
     assert set(found) == {"stable", "naive"}
     assert (tmp_path / "imagination.png").read_bytes().startswith(b"\x89PNG")

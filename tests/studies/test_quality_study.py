@@ -211,7 +211,7 @@ def test_the_report_has_all_files_and_can_be_written_again_from_the_folder_alone
 ):
     folder = tmp_path / "copy"
     shutil.copytree(complete[0], folder)
-    assert main(["study", "quality", str(folder), "--resamples", "10"]) == 0
+    assert main(["study", "quality", str(folder), "--resamples", "10", "--json"]) == 0
     said = capsys.readouterr().out
     verdicts = json.loads(said.splitlines()[-1])["verdicts"]
     assert set(verdicts) == {"truth", "reconstruction"} and len(verdicts["truth"]) == 5
@@ -245,7 +245,7 @@ def agent_folder(tmp_path):
 def test_the_command_without_features_writes_errors_alone(agent_folder, data, tmp_path, capsys):
     line = f"{agent_folder} --data {data} --features none --smoke --device cpu --lpips off"
     line += f" --resamples 5 --out {tmp_path / 'out'}"
-    assert main(["study", "quality", *line.split()]) == 0
+    assert main(["study", "quality", *line.split(), "--json"]) == 0
     said = capsys.readouterr()
     assert "MSE only" in said.out and '"no data"' in said.out.splitlines()[-1]
     assert "FVD" not in said.err and (tmp_path / "out" / "pareto.png").is_file()

@@ -60,11 +60,13 @@ class Arguments:
     """Measure nothing: make tables and figure of this folder's bench.json anew."""
     commit: str | None = None
     """The commit that is measured, where git cannot tell."""
+    json: bool = False
+    """End with the results in one line of JSON."""
     config: Annotated[Config, tyro.conf.arg(name="")] = field(default_factory=Config)
 
 
 def main(argv: list[str]) -> int | None:
-    """Measure, or redraw; the last line of stdout is the whole document as JSON."""
+    """Measure, or redraw; --json ends with the whole document."""
     args = parse_with_preset(Arguments, argv, prog="horizon bench")
     from horizon_imagination.bench.document import FILE, DocumentWriter, read
     from horizon_imagination.files import output_folder
@@ -75,10 +77,10 @@ def main(argv: list[str]) -> int | None:
             document["commit"] = args.commit
         with unusable(args.redraw / FILE):
             recorder = DocumentWriter(output_folder(args.out or args.redraw), document)
-            return _finish(recorder, args.append)
+            return _finish(recorder, args)
     plan, device = _plan(args)
     folder = output_folder(args.out or Path("runs/bench"))
-    return _finish(_measure(args, plan, device, folder), args.append)
+    return _finish(_measure(args, plan, device, folder), args)
 
 
 def _plan(args: Arguments) -> tuple["Plan", "torch.device"]:
@@ -165,8 +167,8 @@ def _measure(
     return recorder
 
 
-def _finish(recorder: "DocumentWriter", append_to: Path | None) -> int:
-    """Tables on stdout and in bench.md, the figure if it can be drawn, the JSON line."""
+def _finish(recorder: "DocumentWriter", args: Arguments) -> int:
+    """Tables on stdout and in bench.md, the figure if it can be drawn, JSON if it is asked for."""
     from rich.console import Console
 
     from horizon_imagination.bench.document import append
@@ -187,12 +189,13 @@ def _finish(recorder: "DocumentWriter", append_to: Path | None) -> int:
     write_text(folder / "bench.md", "\n\n".join(pages) + "\n")
     if document.get("growth", {}).get("points"):
         _draw(document, folder)
-    if append_to is not None:
-        append(append_to, document)
+    if args.append is not None:
+        append(args.append, document)
     for row in document["failed"]:
         print(f"not measured: {row['stage']} {row.get('mode', '')}: {row['error']}")
     print(f"written to {folder}")
-    print(json.dumps(document))
+    if args.json:
+        print(json.dumps(document))
     return 1 if document["failed"] else 0
 
 

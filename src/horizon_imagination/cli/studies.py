@@ -37,10 +37,12 @@ class ActionsArguments:
     """A hundredth of the pairs and fewer actions: a few seconds."""
     seed: int = 0
     """Seed of policies, orders and dice."""
+    json: bool = False
+    """End with the results in one line of JSON."""
 
 
 def actions_main(argv: list[str]) -> int | None:
-    """Run the study; the last line of stdout holds the means as JSON."""
+    """Run the study; --json ends with the means."""
     args = parse(ActionsArguments, argv, prog="horizon study actions")
     from horizon_imagination.studies import actions, actions_report
 
@@ -57,7 +59,8 @@ def actions_main(argv: list[str]) -> int | None:
     results = actions.run(study, lambda line: print(line, file=sys.stderr))
     print(actions_report.write(study, results, folder))
     print(f"written to {folder}")
-    print(json.dumps(actions_report.means(results)))
+    if args.json:
+        print(json.dumps(actions_report.means(results)))
     return 0
 
 
@@ -83,11 +86,13 @@ class ControllerArguments:
     """cuda, mps, cpu, or auto for the best one available."""
     trust: bool = False
     """Import the environment that the run's own files name as `module:Name`."""
+    json: bool = False
+    """End with the results in one line of JSON."""
     controller: ControllerConfig = field(default_factory=ControllerConfig)
 
 
 def controller_main(argv: list[str]) -> int | None:
-    """Train, write a line per epoch and a figure; the last line of stdout is JSON."""
+    """Train, write a line per epoch and a figure."""
     args = parse_with_run_defaults(
         ControllerArguments,
         argv,
@@ -113,7 +118,8 @@ def controller_main(argv: list[str]) -> int | None:
     report = Report(output_folder(args.out), args.run)
     _train(source, config, report, args)
     print("\n".join(report.finish()))
-    print(json.dumps(report.summary()))
+    if args.json:
+        print(json.dumps(report.summary()))
     return 0
 
 
@@ -221,10 +227,12 @@ class ImaginationArguments:
     """Width of the ramp from noise to clean, in frames."""
     seed: int = 0
     """Seed of worlds, noise and dice."""
+    json: bool = False
+    """End with the results in one line of JSON."""
 
 
 def imagination_main(argv: list[str]) -> int | None:
-    """Imagine with stable and with naive actions; the last line of stdout is JSON."""
+    """Imagine with stable and with naive actions."""
     args = parse(ImaginationArguments, argv, prog="horizon study imagination")
     from horizon_imagination.studies import imagination
 
@@ -242,7 +250,8 @@ def imagination_main(argv: list[str]) -> int | None:
     for name, numbers in found.items():
         print(f"{name:>6}: " + ", ".join(f"{key} {value:.3f}" for key, value in numbers.items()))
     print(f"picture: {folder / 'imagination.png'}")
-    print(json.dumps(found))
+    if args.json:
+        print(json.dumps(found))
     return 0
 
 
@@ -292,10 +301,12 @@ class QualityArguments:
     """Activations of networks (the run's own by default)."""
     smoke: bool = False
     """A small grid of 16 videos: about a minute on a CPU."""
+    json: bool = False
+    """End with the results in one line of JSON."""
 
 
 def quality_main(argv: list[str]) -> int | None:
-    """Measure what is missing, then draw; the last line of stdout holds the verdicts as JSON."""
+    """Measure what is missing, then draw; --json ends with the verdicts."""
     args = parse(QualityArguments, argv, prog="horizon study quality")
     from horizon_imagination.studies.quality.grid import Shard
     from horizon_imagination.studies.quality.records import finished, is_study
@@ -366,7 +377,8 @@ def _report(folder: Path, study: str | None, args: QualityArguments) -> int:
         text, numbers = page.write(folder, study, args.resamples, _say)
     print(text)
     print(f"written to {folder}")
-    print(json.dumps(numbers))
+    if args.json:
+        print(json.dumps(numbers))
     return 0
 
 
