@@ -86,6 +86,7 @@ def judge(task: Task, args: argparse.Namespace) -> dict:
         "imagined_over_real": dreams["imagined_over_real"],
         "replayed_over_real": dreams["replayed_over_real"],
         "read_over_real": dreams["read_over_real"],
+        "futures_that_end": dreams["ended"],
         "action_gap": run.latest("world_model/action_gap"),
     }
 
@@ -106,16 +107,18 @@ def table(rows: list[dict]) -> str:
 
     lines = [
         "| setting | world, seed | steps | s an epoch | run | training return "
-        "| fresh episodes, 95 % | imagined / real | replayed / real | read / real |",
-        "|---|---|---|---|---|---|---|---|---|---|",
+        "| fresh episodes, 95 % | imagined / real | replayed / real | read / real "
+        "| end: imagined / real |",
+        "|---|---|---|---|---|---|---|---|---|---|---|",
     ]
     for row in rows:
         low, high = (number(x) for x in row["return_interval"])
+        ends = "{imagined:.1%} / {real:.1%}".format(**row["futures_that_end"])
         lines.append(
             f"| {row['setting']} | {row['world']}, {row['seed']} | {row['env_steps']:,} "
             f"| {row['epoch_s']} | {clock(row['seconds'])} | {number(row['training_return'])} "
             f"| {number(row['return'])} [{low}, {high}] | {ratio(row['imagined_over_real'])} "
-            f"| {ratio(row['replayed_over_real'])} | {ratio(row['read_over_real'])} |"
+            f"| {ratio(row['replayed_over_real'])} | {ratio(row['read_over_real'])} | {ends} |"
         )
     return "\n".join(lines)
 
