@@ -83,10 +83,12 @@ def test_a_world_that_paid_nothing_says_so():
 def test_the_command_writes_figures_and_picture(command, trained, tmp_path):
     out = tmp_path / "out"
     line = f"study dreams {trained} --contexts 4 --steps 12 --device cpu --out {out}"
-    status, printed, _ = command(line)
+    status, printed, _ = command(f"{line} --json")
     assert status == 0
     found = json.loads(printed.splitlines()[-1])
     assert found["contexts"] == 4 and len(found["real_by_frame"]) == found["horizon"]
     assert json.loads((out / "dreams.json").read_text())["contexts"] == 4
     assert (out / "dreams.png").stat().st_size > 1000
+    _, printed, _ = command(line)
+    assert printed.splitlines()[-1].startswith("figure: ") and "{" not in printed
     assert command(f"study dreams {trained} --contexts 0")[0] == 2

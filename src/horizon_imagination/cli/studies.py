@@ -161,10 +161,12 @@ class DreamsArguments:
     """cuda, mps, cpu, or auto for the best one available."""
     trust: bool = False
     """Import the environment that the run's own files name as `module:Name`."""
+    json: bool = False
+    """End with the results in one line of JSON."""
 
 
 def dreams_main(argv: list[str]) -> int | None:
-    """Play, imagine, compare; the last line of stdout is JSON."""
+    """Play, imagine, compare."""
     args = parse(DreamsArguments, argv, prog="horizon study dreams")
     if args.contexts < 1 or args.steps < 1:
         raise UsageError("--contexts and --steps must be at least 1")
@@ -191,7 +193,8 @@ def dreams_main(argv: list[str]) -> int | None:
         )
     found = dreams.summary(futures)
     print("\n".join(dreams.write(found, folder)))
-    print(json.dumps(found))
+    if args.json:
+        print(json.dumps(found))
     return 0
 
 
