@@ -160,14 +160,15 @@ def charts(items: Iterable[Chart]) -> str:
 
 
 def _key(chart: Chart) -> str:
-    """The names of the curves of a chart, in text that wraps."""
+    """The names of the curves of a chart, in text that wraps, and what bold ones are."""
     names = "".join(
         f'<span><i style="border-top:3px {"dotted" if line.style == ":" else "solid"} '
-        f'{line.colour}"></i>{escape(line.label)}'
-        f"{f', bold: mean of {line.smooth} epochs' if line.smoothed else ''}</span>"
+        f'{line.colour}"></i>{escape(line.label)}</span>'
         for line in chart.named
     )
-    return f'<span class="key">{names}</span>' if names else ""
+    windows = {line.smooth for line in chart.named if line.smoothed}
+    about = "".join(f"<span>bold: mean of {window} epochs</span>" for window in sorted(windows))
+    return f'<span class="key">{names}{about}</span>' if names else ""
 
 
 def _unchanged(chart: Chart) -> str:
