@@ -293,8 +293,8 @@ class ReplayConfig:
     min_future: int = 1
     """Least number of real steps after a context; raise it where episodes are short."""
     end_share: float = 0.0
-    """Share of the world model's segments that reach to the end of an episode that terminated. Where
-    ends are rare and dreams do not end (`world_model/imagined_end`), try 0.15."""
+    """Share of the world model's segments that reach to the end of an episode that terminated.
+    Where ends are rare and dreams do not end (`world_model/imagined_end`), try 0.15."""
 
     def __post_init__(self) -> None:
         if min(self.capacity, self.min_segment, self.min_future) < 1:
