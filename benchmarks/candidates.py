@@ -34,11 +34,10 @@ BEHIND = {"CUDA_MPS_CLIENT_PRIORITY": "1"}
 """Lets a process of NVIDIA's multi-process service yield to those without it."""
 
 
-def horizon(*words: object) -> dict:
-    """What a command of ours prints as its last line of JSON."""
+def horizon(*words: object) -> None:
+    """Run a command of ours; its results are in files."""
     program = [sys.executable, "-m", "horizon_imagination", *map(str, words)]
-    said = subprocess.run(program, stdout=subprocess.PIPE, text=True, check=True).stdout
-    return json.loads(said.splitlines()[-1])
+    subprocess.run(program, stdout=subprocess.DEVNULL, check=True)
 
 
 def begin(task: Task, env: dict[str, str]) -> None:
@@ -65,7 +64,7 @@ def judge(task: Task, args: argparse.Namespace) -> dict:
     folder, device = task.folder, ("--device", args.device)
     played, dreamt = folder / "candidate.json", folder / "studies" / "dreams" / "dreams.json"
     if not played.exists():
-        words = ("--episodes", args.episodes, "--parallel", args.episodes, "--json")
+        words = ("--episodes", args.episodes, "--parallel", args.episodes)
         horizon("evaluate", folder, *words, "--out", played, *device)
     if not dreamt.exists():
         words = ("--contexts", args.contexts, "--steps", args.steps)
