@@ -22,7 +22,7 @@ from chromium import Page  # noqa: E402
 
 WIDTH, SCALE = 720, 2
 """The page's width, which is that of the picture in the README, and its pixels' sharpness."""
-COLOURS, APART = 80, 9
+COLOURS, APART = 56, 12
 """As many as keep the picture small, and how far from one another at least, of 255."""
 PAUSE, LAST = 650, 3500
 """Milliseconds that a step, and the last one, stays."""

@@ -166,7 +166,7 @@ def unshifted_context(self, frames):
 sample_rows = replay_module.Replay._sample_rows
 
 
-def sample_ends_too(self, batch, remaining, rng):
+def sample_ends_too(self, batch, remaining, rng, field):
     return sample_rows(self, batch, 1, rng)
 
 

@@ -36,7 +36,7 @@ class Goes(Knows):
 
 def measured(denoiser, schedule=SCHEDULE, batch=BATCH):
     rng = torch.Generator().manual_seed(0)
-    return unheeded_changes(around(denoiser, Pays(1.0)), batch, schedule, Discrete(4), rng)
+    return unheeded_changes(around(denoiser, Pays(1.0, 0.0)), batch, schedule, Discrete(4), rng)
 
 
 def test_a_world_that_follows_the_last_action_heeds_every_change():

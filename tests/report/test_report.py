@@ -147,9 +147,15 @@ def test_charts_take_the_ink_of_the_page_and_are_the_same_every_time():
     assert svg == as_svg(figure(chart))
 
 
-@pytest.mark.parametrize("command", [report_command.main, report_command.strip_main])
-def test_what_is_no_run_is_said_in_one_line(command, tmp_path, run):
-    with pytest.raises(UsageError, match="is no run; expected a folder"):
+@pytest.mark.parametrize(
+    "command,missing",
+    [
+        (report_command.main, "is no run; expected a folder"),
+        (report_command.strip_main, "holds no snapshot yet; train first"),
+    ],
+)
+def test_what_is_no_run_is_said_in_one_line(command, missing, tmp_path, run):
+    with pytest.raises(UsageError, match=missing):
         command([str(tmp_path)])
     with pytest.raises(UsageError, match="does not exist"):
         command([str(tmp_path / "nowhere")])
@@ -252,7 +258,7 @@ def test_strips_of_an_agent_without_its_run_need_a_dataset(trained, dataset, tmp
     words = [str(copied), "--device", "cpu", "--examples", "1", "--out", str(tmp_path / "s.png")]
     assert report_command.strip_main([*words, "--data", str(dataset)]) == 0
     assert (tmp_path / "s.png").exists()
-    with pytest.raises(UsageError, match="is no run"):
+    with pytest.raises(UsageError, match="is an agent without a run.*name a dataset with --data"):
         report_command.strip_main(words)
 
 

@@ -166,8 +166,8 @@ def test_no_learner_sees_a_step_in_the_epoch_that_takes_it_beside(tmp_path, monk
     drawn, began, measured, trainer = defaultdict(int), {}, [], None
     sample, fresh = Replay._sample_rows, trainer_module.fresh_metrics
 
-    def spied(replay, *arguments):
-        found = sample(replay, *arguments)
+    def spied(replay, *arguments, **named):
+        found = sample(replay, *arguments, **named)
         epoch = trainer.progress.epoch
         drawn[epoch] = max(drawn[epoch], int(found[0].max()))
         return found
