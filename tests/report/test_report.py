@@ -258,7 +258,7 @@ def test_strips_of_an_agent_without_its_run_need_a_dataset(trained, dataset, tmp
     words = [str(copied), "--device", "cpu", "--examples", "1", "--out", str(tmp_path / "s.png")]
     assert report_command.strip_main([*words, "--data", str(dataset)]) == 0
     assert (tmp_path / "s.png").exists()
-    with pytest.raises(UsageError, match="is an agent without a run.*name a dataset with --data"):
+    with pytest.raises(UsageError, match=r"is an agent without a run.*--data"):
         report_command.strip_main(words)
 
 
