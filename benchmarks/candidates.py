@@ -4,7 +4,8 @@ Why: a setting is worth what its agent earns in fresh episodes, whether its drea
 world pays, and what it costs. A run is judged as soon as it ends, so a limit of time leaves whole
 rows; the same command goes on. With --reserve, runs that the clock stops are judged as far as they
 came. Without it, a run is begun only if it would end before --minutes, at the seconds an epoch of
-the slowest run so far.
+the slowest run so far. A run that fails is told and left out; the others go on, and the exit
+status is 1.
 
 With --jobs 2, two runs share the device. Under NVIDIA's multi-process service the one that began
 while another was running has the lower priority. The last line is JSON.
@@ -48,29 +49,30 @@ def begin(task: Task, env: dict[str, str]) -> None:
 
 
 def ended(task: Task) -> bool:
-    """Whether the process of a run has ended; a failure ends everything."""
+    """Whether the process of a run has ended, well or not."""
     assert task.job is not None
     status = task.job.poll()
     if status is None:
         return False
-    task.job, task.state = None, "stopped" if status == RESUME else "finished"
-    if status not in (0, RESUME):
-        raise UsageError(f"{task.run.name} failed with status {status}; see {task.log}")
+    task.job, task.state = None, {0: "finished", RESUME: "stopped"}.get(status, "failed")
+    if task.state == "failed":
+        print(f"{label(task)} failed with status {status}; see {task.log}", file=sys.stderr)
     return True
 
 
 def judge(task: Task, args: argparse.Namespace) -> dict:
-    """The row of a trained run; what was measured before is read."""
-    folder, device = task.folder, ("--device", args.device)
-    played, dreamt = folder / "candidate.json", folder / "studies" / "dreams" / "dreams.json"
+    """The row of a trained run; what was measured before, after as many epochs, is read."""
+    folder, device, run = task.folder, ("--device", args.device), load_run(task.folder)
+    judged = folder / "candidate" / f"epoch-{run.epochs}"
+    played, dreamt = judged / "evaluation.json", judged / "dreams.json"
     if not played.exists():
         words = ("--episodes", args.episodes, "--parallel", args.episodes)
         horizon("evaluate", folder, *words, "--out", played, *device)
     if not dreamt.exists():
         words = ("--contexts", args.contexts, "--steps", args.steps)
-        horizon("study", "dreams", folder, *words, *device)
+        horizon("study", "dreams", folder, *words, "--out", judged, *device)
     evaluated = json.loads(played.read_text())["summary"]
-    dreams, run = json.loads(dreamt.read_text()), load_run(folder)
+    dreams = json.loads(dreamt.read_text())
     return {
         "run": label(task),
         "setting": task.run.setting,
@@ -140,10 +142,18 @@ def main() -> None:
     parser.add_argument("--device", default="auto")
     parser.add_argument("--jobs", type=int, default=1, help="runs that share the device")
     args = parser.parse_args()
-    rows, left_out = compare(tasks_of(args), args)
+    tasks = tasks_of(args)
+    rows = compare(tasks, args)
+    judged, failed = {row["run"] for row in rows}, [x for x in tasks if x.state == "failed"]
     print(table(rows))
-    about = {"bench": "candidates", "suites": [x.stem for x in args.suites]}
-    print(json.dumps(about | {"left_out": left_out, "rows": rows} | provenance()))
+    about = {
+        "bench": "candidates",
+        "suites": [x.stem for x in args.suites],
+        "left_out": [label(x) for x in tasks if label(x) not in judged],
+        "failed": [label(x) for x in failed],
+    }
+    print(json.dumps(about | {"rows": rows} | provenance()))
+    raise SystemExit(1 if failed else 0)
 
 
 def tasks_of(args: argparse.Namespace) -> list[Task]:
@@ -167,16 +177,23 @@ def label(task: Task) -> str:
     return "/".join(task.folder.parts[-2:])
 
 
-def compare(tasks: list[Task], args: argparse.Namespace) -> tuple[list[dict], list[str]]:
-    """Rows of the runs in the order in which they ended, and the names of those without one."""
+def compare(tasks: list[Task], args: argparse.Namespace) -> list[dict]:
+    """Rows of the runs in the order in which they ended."""
     until = time.monotonic() + 60 * (args.minutes - args.reserve)
     waiting, running, rows = list(tasks), [], []
 
     def add(task: Task) -> None:
-        if task.state == "finished" or args.reserve:
+        if task.state == "failed" or (task.state != "finished" and not args.reserve):
+            return
+        try:
             rows.append(judge(task, args))
-            print(table(rows[-1:]).splitlines()[-1], flush=True)
-            (args.out / "candidates.md").write_text(table(rows) + "\n")
+        except subprocess.CalledProcessError as error:
+            task.state = "failed"
+            words = " ".join(error.cmd[2:5])
+            print(f"{label(task)}: {words} failed with status {error.returncode}", file=sys.stderr)
+            return
+        print(table(rows[-1:]).splitlines()[-1], flush=True)
+        (args.out / "candidates.md").write_text(table(rows) + "\n")
 
     try:
         while (waiting or running) and (left := until - time.monotonic()) > 0:
@@ -197,7 +214,7 @@ def compare(tasks: list[Task], args: argparse.Namespace) -> tuple[list[dict], li
         task.state = "finished" if is_finished(task.folder, task.run.config) else "stopped"
         if saved_epochs(task.folder):
             add(task)
-    return rows, [label(x) for x in tasks if label(x) not in {row["run"] for row in rows}]
+    return rows
 
 
 def expected(task: Task, rows: list[dict]) -> float:

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from horizon_imagination.run.read import load_run
+
 BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
 SMALLEST = {
     "atari_wrapper": ["--steps", "20", "--repeats", "1"],
@@ -25,16 +27,19 @@ settings = [{name = "plain"}, {name = "budget", override = {"imagination.budget"
 ENDLESS = """
 seeds = [0]
 worlds = [{env = "catch", preset = "debug"}]
-settings = [{name = "endless", override = {"training.epochs" = 1_000_000}}]
+settings = [
+    {name = "broken", override = {"runtime.device" = "cuda:99"}},
+    {name = "endless", override = {"training.epochs" = 1_000_000}},
+]
 """
 
 
-def run(name, *words, cwd=None):
+def run(name, *words, cwd=None, status=0):
     """The last line of what a program prints, as a document."""
     program = [sys.executable, str(BENCHMARKS / f"{name}.py"), *map(str, words)]
     env = os.environ | {"OMP_NUM_THREADS": "1"}
     done = subprocess.run(program, cwd=cwd, env=env, text=True, capture_output=True)
-    assert done.returncode == 0, done.stderr
+    assert done.returncode == status, done.stderr
     return json.loads(done.stdout.splitlines()[-1])
 
 
@@ -50,8 +55,8 @@ def test_candidates_are_trained_two_at_a_time_and_judged_even_where_the_clock_st
     (tmp_path / "long.toml").write_text(ENDLESS)
     small = ("--jobs", 2, "--episodes", 2, "--contexts", 2, "--steps", 40, "--device", "cpu")
 
-    def compare(*words):
-        return run("candidates", *words, *small, cwd=tmp_path)
+    def compare(*words, **expected):
+        return run("candidates", *words, *small, cwd=tmp_path, **expected)
 
     whole = compare("short.toml", "--only", "*-plain-*")
     assert [row["run"] for row in whole["rows"]] == ["short/catch-plain-0"]
@@ -60,17 +65,21 @@ def test_candidates_are_trained_two_at_a_time_and_judged_even_where_the_clock_st
     assert row["env_steps"] == 180 and -1 <= row["return"] <= 1
     assert set(row["futures_that_end"]) == {"imagined", "real"}
 
-    # The clock stops the endless run; what is measured already is read.
-    both = compare("short.toml", "long.toml", "--minutes", 0.9, "--reserve", 0.4)
+    # A run fails, the clock stops the endless one; what is measured already is read.
+    clock = ("--minutes", 0.9, "--reserve", 0.4)
+    both = compare("short.toml", "long.toml", *clock, status=1)
     rows = {row["run"]: row for row in both["rows"]}
     assert rows["short/catch-plain-0"] == row
     assert 0 < rows["short/catch-budget-0"]["env_steps"] <= 180
     assert 0 < rows["long/catch-endless-0"]["env_steps"] < 20_000_000
-    assert both["left_out"] == []
+    assert both["left_out"] == both["failed"] == ["long/catch-broken-0"]
+    endless = tmp_path / "runs" / "long" / "catch-endless-0"
+    (judged,) = (endless / "candidate").iterdir()
+    assert judged.name == f"epoch-{load_run(endless).epochs}"
     assert len((tmp_path / "runs" / "candidates.md").read_text().splitlines()) == 2 + len(rows)
 
     # Without a reserve, a run that would not end in time is not begun.
-    none = compare("long.toml", "--minutes", 0.001)
+    none = compare("long.toml", "--only", "*-endless-*", "--minutes", 0.001)
     assert none["rows"] == [] and none["left_out"] == ["long/catch-endless-0"]
 
 
