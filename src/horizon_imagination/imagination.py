@@ -81,7 +81,8 @@ def imagine(
     schedule, the first policy and the shape of velocities are checked.
     """
     batch, horizon = noise.shape[:2]
-    check_schedule(schedule, horizon)
+    if not _capturing():
+        check_schedule(schedule, horizon)
     if (context is None) != (first_action is None):
         raise ValueError("context and first_action go together: give both or neither")
     if context is None or first_action is None:
@@ -94,7 +95,7 @@ def imagine(
         tau = repeat(tau_row, "t -> b t", b=batch)
         if horizon > 1:
             choice = actor(row, z, tau, choice)
-            if row == 0 and choice.action.ndim == 2:
+            if row == 0 and choice.action.ndim == 2 and not _capturing():
                 _check_policy(choice.probs)
         later = choice.action if choice else first_action[:, None][:, :0]
         actions.append(torch.cat([first_action[:, None], later], dim=1))
@@ -231,8 +232,8 @@ def difference(
 
 
 def _check_policy(probs: Float[Tensor, "batch time action"]) -> None:
-    """Refuse logits; a GPU is waited for once, and never while a graph is captured."""
-    if not probs.shape[-1] or (probs.is_cuda and torch.cuda.is_current_stream_capturing()):
+    """Refuse logits."""
+    if not probs.shape[-1]:
         return  # recorded actions have no policy
     total = probs.float().sum(-1)
     if not bool(((probs >= 0).all(-1) & ((total - 1).abs() < 0.02)).all()):
@@ -241,6 +242,12 @@ def _check_policy(probs: Float[Tensor, "batch time action"]) -> None:
             f"{float(probs.max()):.3g} whose sums are not 1: expected probabilities, apply a "
             "softmax to logits"
         )
+
+
+def _capturing() -> bool:
+    """Whether a CUDA graph is captured, in which no value can be read; the steps that are launched
+    before it are checked."""
+    return torch.cuda.is_available() and torch.cuda.is_current_stream_capturing()
 
 
 def _of_row(dice: Dice, row: int) -> Dice:

@@ -34,13 +34,13 @@ def _repeatable_kernels():
     cudnn.deterministic, cudnn.allow_tf32, products.allow_tf32 = before
 
 
-def trained(graphs, precision, fused, folder):
+def trained(graphs, precision, fused, folder, **imagination):
     """Figures of every step [step, figure] and weights before and after, of every learner."""
     device = torch.device("cuda")
     base = PRESETS["debug"][1]
     sections = {x: {"learner": LEARNER} for x in ("tokenizer", "world_model", "controller")}
     runtime = {"device": "cuda", "precision": precision, "graphs": graphs, "fused": fused}
-    config = replaced(base, **sections, runtime=runtime)
+    config = replaced(base, **sections, runtime=runtime, imagination=imagination)
     agent = Agent(config, 3, device)
     assert agent.captured == (graphs != "off")
     batches = RandomBatches(agent, torch.Generator(device).manual_seed(1))
@@ -99,6 +99,14 @@ def test_captured_steps_are_launched_steps(precision, fused, tmp_path, record_pr
         print(said)
         assert error <= ALLOWED[precision] + 10 * noise, said
         assert error_of_weights <= 10 * ALLOWED[precision] + 10 * noise_of_weights, said
+
+
+def test_the_plain_loop_of_naive_sampling_is_captured(tmp_path):
+    """Its schedule is on the device before, and is not read again."""
+    naive = {"sampler": "naive", "engine": "plain"}
+    launched = trained("off", "float32", "off", tmp_path / "a", **naive)["controller"]
+    captured = trained("auto", "float32", "off", tmp_path / "b", **naive)["controller"]
+    assert weight_error(captured[2], launched[2], launched[1]) <= 10 * ALLOWED["float32"]
 
 
 @pytest.mark.parametrize("planted", ["noise", "rate", "batch"])

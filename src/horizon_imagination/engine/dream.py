@@ -8,6 +8,7 @@ from einops import repeat
 from jaxtyping import Bool
 from torch import Tensor
 
+from horizon_imagination.engine.device_copies import device_copy
 from horizon_imagination.engine.draws import Draws, Sampler, plain_actor, sample_draws
 from horizon_imagination.engine.rollout import (
     RecordedActor,
@@ -105,7 +106,7 @@ def _plain(
         _velocity(world, real),
         plain_actor(sampler, lambda z, tau: actor.policy(z, tau, state), draws, actor.action_space),
         draws.noise,
-        schedule,
+        device_copy(schedule, draws.noise),
         context=frames,
         first_action=first,
     )
@@ -160,7 +161,7 @@ def imagine_recorded(
         _velocity(world, real),
         recorded_actor([row[:, 1:] for row in rows]),
         noise,
-        schedule,
+        device_copy(schedule, noise),
         context=context,
         first_action=rows[0][:, 0],
     )
