@@ -27,8 +27,9 @@ class Batches(Protocol):
         """Single frames, for the tokenizer."""
         ...
 
-    def segments(self, count: int, stream: str = "replay") -> Experience:
-        """Segments of experience, for the world model; `stream` names the random stream."""
+    def segments(self, count: int, stream: str = "replay", length: int | None = None) -> Experience:
+        """Segments of experience, for the world model; `stream` names the random stream. They have
+        the length of training, or another one."""
         ...
 
     def contexts(self, count: int, stream: str = "replay") -> Start:
@@ -49,10 +50,10 @@ class ReplayBatches:
         """Single frames."""
         return to_device(self.replay.frames(count, self.streams["replay"]), self.agent.device)
 
-    def segments(self, count: int, stream: str = "replay") -> Experience:
+    def segments(self, count: int, stream: str = "replay", length: int | None = None) -> Experience:
         """Segments, their frames as latents; those that are learned from reach to more ends, and
         those that are measured do not."""
-        length = self.agent.config.world_model.segment_length
+        length = length or self.agent.config.world_model.segment_length
         share = self.replay.config.end_share if stream == "replay" else 0.0
         rows = self.replay.segment_rows(count, length, self.streams[stream], share)
         steps = self.replay.gather_steps(*rows)
@@ -92,9 +93,10 @@ class RandomBatches:
         noise = torch.randint(256, shape, generator=self.rng, device=self.rng.device)
         return noise.to(torch.uint8)
 
-    def segments(self, count: int, stream: str = "replay") -> Experience:
+    def segments(self, count: int, stream: str = "replay", length: int | None = None) -> Experience:
         """Full segments that do not end."""
-        z, actions = self._sequence(count, self.agent.config.world_model.segment_length)
+        length = length or self.agent.config.world_model.segment_length
+        z, actions = self._sequence(count, length)
         reward = torch.randn(z.shape[:2], generator=self.rng, device=self.rng.device)
         ends = torch.zeros_like(reward, dtype=torch.bool)
         return Experience(z, actions, actions.roll(1, 1), reward, ends, ~ends)

@@ -191,23 +191,22 @@ def _perceptual(agent: Agent) -> PerceptualLoss | None:
 
 
 def _examined(agent: Agent, batches: Batches, streams: Streams, steps: int) -> dict[str, Tensor]:
-    """Action gap, dreamed reward and unheeded changes, of the weights that imagination uses; the
-    last two where segments are at least as long as an imagination."""
+    """Action gap, dreamed reward and unheeded changes, of the weights that imagination uses."""
     cfg, rng = agent.config, streams["examine"]
     imagined = cfg.imagination.context + cfg.imagination.horizon
 
-    def sample(count: int) -> Experience:
-        return batches.segments(count, "examine")
+    def sample(count: int, length: int | None = None) -> Experience:
+        return batches.segments(count, "examine", length)
 
     with autocast(cfg.runtime, agent.device):
         batch = cfg.world_model.learner.batch_size
         found = {"action_gap": action_gap(agent.imagination_denoiser, lambda: sample(batch), rng)}
-        if cfg.world_model.segment_length >= imagined:
-            segments = Experience(*(part[:, :imagined] for part in sample(SEGMENTS)))
-            found |= dreamed_reward(agent.world_model, segments, agent.schedule, rng)
-            own = torch.Generator().manual_seed(derive_seed(cfg.seed, f"unheeded {steps}"))
-            drawn = agent.schedule, agent.action_space, own
-            found |= unheeded_changes(agent.world_model, segments, *drawn)
+        whole = sample(SEGMENTS, max(cfg.world_model.segment_length, imagined))
+        segments = Experience(*(part[:, :imagined] for part in whole))
+        found |= dreamed_reward(agent.world_model, segments, agent.schedule, rng)
+        own = torch.Generator().manual_seed(derive_seed(cfg.seed, f"unheeded {steps}"))
+        drawn = agent.schedule, agent.action_space, own
+        found |= unheeded_changes(agent.world_model, segments, *drawn)
     return found
 
 

@@ -253,7 +253,7 @@ def _warnings(request: Request, config: Config) -> list[str]:
         said.append(
             f"world_model.segment_length {config.world_model.segment_length} is shorter than "
             f"imagination.context + imagination.horizon ({imagined}): the world model never learns "
-            "on sequences as long as it imagines, and world_model/imagined_reward is not measured"
+            "on sequences as long as it imagines, and fresh/imagined_reward is not measured"
         )
     if config.imagination.context > 1 and wanted(config.runtime.fused, device):
         said.append(
