@@ -2,10 +2,10 @@
 
 Why: a setting is worth what its agent earns in fresh episodes, whether its dreams pay what the
 world pays, and what it costs. A run is judged as soon as it ends, so a limit of time leaves whole
-rows; the same command goes on. With --reserve, runs that the clock stops are judged as far as they
-came. Without it, a run is begun only if it would end before --minutes, at the seconds an epoch of
-the slowest run so far. A run that fails is told and left out; the others go on, and the exit
-status is 1.
+rows; the same command goes on. With --reserve, runs are judged beside the next ones, and those that
+the clock stops as far as they came. Without it, a run is begun only if it would end before
+--minutes, at the seconds an epoch of the slowest run so far. A run that fails is told and left out;
+the others go on, and the exit status is 1.
 
 With --jobs 2, two runs share the device. Under NVIDIA's multi-process service the one that began
 while another was running has the lower priority. The last line is JSON.
@@ -16,9 +16,11 @@ import json
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from fnmatch import fnmatch
 from pathlib import Path
 from statistics import fmean
+from threading import Lock
 
 from horizon_imagination.errors import UsageError
 from horizon_imagination.provenance import provenance
@@ -180,40 +182,50 @@ def label(task: Task) -> str:
 def compare(tasks: list[Task], args: argparse.Namespace) -> list[dict]:
     """Rows of the runs in the order in which they ended."""
     until = time.monotonic() + 60 * (args.minutes - args.reserve)
-    waiting, running, rows = list(tasks), [], []
+    waiting, running, rows, judged = list(tasks), [], [], []
+    one_row = Lock()
+
+    def ready(task: Task) -> bool:
+        return task.state == "finished" or (task.state == "stopped" and args.reserve > 0)
 
     def add(task: Task) -> None:
-        if task.state == "failed" or (task.state != "finished" and not args.reserve):
-            return
         try:
-            rows.append(judge(task, args))
+            row = judge(task, args)
         except subprocess.CalledProcessError as error:
             task.state = "failed"
             words = " ".join(error.cmd[2:5])
             print(f"{label(task)}: {words} failed with status {error.returncode}", file=sys.stderr)
             return
-        print(table(rows[-1:]).splitlines()[-1], flush=True)
-        (args.out / "candidates.md").write_text(table(rows) + "\n")
+        with one_row:
+            rows.append(row)
+            print(table([row]).splitlines()[-1], flush=True)
+            (args.out / "candidates.md").write_text(table(rows) + "\n")
 
-    try:
-        while (waiting or running) and (left := until - time.monotonic()) > 0:
-            for task in [x for x in running if ended(x)]:
-                running.remove(task)
-                add(task)
-            while waiting and len(running) < args.jobs:
-                task = waiting.pop(0)
-                if task.state == "finished":
-                    add(task)
-                elif args.reserve or expected(task, rows) < left:
-                    begin(task, BEHIND if running else {})
-                    running.append(task)
-            time.sleep(0.2)
-    finally:
-        stop(running)  # each saves a snapshot first
-    for task in running:
-        task.state = "finished" if is_finished(task.folder, task.run.config) else "stopped"
-        if saved_epochs(task.folder):
-            add(task)
+    with ThreadPoolExecutor(args.jobs) as judges:
+        try:
+            while (waiting or running) and (left := until - time.monotonic()) > 0:
+                for task in [x for x in running if ended(x)]:
+                    running.remove(task)
+                    if ready(task):
+                        judged.append(judges.submit(add, task))
+                        if not args.reserve:
+                            judged[-1].result()  # its seconds tell whether another run fits
+                while waiting and len(running) < args.jobs:
+                    task = waiting.pop(0)
+                    if task.state == "finished":
+                        judged.append(judges.submit(add, task))
+                    elif args.reserve or expected(task, rows) < left:
+                        begin(task, BEHIND if running else {})
+                        running.append(task)
+                time.sleep(0.2)
+        finally:
+            stop(running)  # each saves a snapshot first
+        for task in running:
+            task.state = "finished" if is_finished(task.folder, task.run.config) else "stopped"
+            if saved_epochs(task.folder) and ready(task):
+                judged.append(judges.submit(add, task))
+    for one in judged:
+        one.result()
     return rows
 
 
