@@ -145,6 +145,8 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=1, help="runs that share the device")
     args = parser.parse_args()
     tasks = tasks_of(args)
+    for task in tasks:
+        print(f"{label(task)}: {task.run.config.training.epochs} epochs", file=sys.stderr)
     rows = compare(tasks, args)
     judged, failed = {row["run"] for row in rows}, [x for x in tasks if x.state == "failed"]
     print(table(rows))
