@@ -12,6 +12,7 @@ from horizon_imagination.agent import Agent
 from horizon_imagination.data import Store
 from horizon_imagination.errors import UsageError
 from horizon_imagination.imagination import imagine, recorded_actor
+from horizon_imagination.presets import PRESETS, replaced
 from horizon_imagination.report.draw import (
     ON_ANY,
     PALE,
@@ -291,3 +292,19 @@ def test_frames_of_a_page_fill_it_by_a_whole_number(strips):
     for strip in (wide, half):
         width = re.findall(r'width="(\d+)"', strip_svg(strip))[0]
         assert int(width) <= 1120
+
+
+def test_frames_of_the_context_that_no_example_has_are_left_out(store):
+    """As in fog, where a context of three frames begins with an episode's first one."""
+    config = replaced(PRESETS["debug"][1], imagination={"context": 3})
+    agent = Agent(config, store.action_space, torch.device("cpu"))
+    first, second = int(store.starts[0]), int(store.starts[1]) + 1
+    alone, both = (
+        sampler_strips(agent, scene(agent, store, rows, 6), seed=0)
+        for rows in ([first], [first, second])
+    )
+    assert alone[0].context == 1 and all(len(row.frames) == 7 for row in alone[0].rows)
+    assert [strip.context for strip in both] == [2, 2]
+    real = both[1].rows[0]
+    assert np.array_equal(real.frames[:2], store.frames[second - 1 : second + 1])
+    assert both[0].rows[0].shown.tolist()[:2] == [False, True]

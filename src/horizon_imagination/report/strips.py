@@ -55,6 +55,11 @@ class Row:
     """False after the end of the episode, real or predicted."""
     note: str = ""
 
+    def later(self, first: int) -> "Row":
+        """The row without the frames before this one."""
+        parts = (self.frames, self.prev_actions, self.reward, self.shown)
+        return Row(self.label, *(part[first:] for part in parts), self.note)
+
 
 @dataclass(frozen=True)
 class Strip:
@@ -308,9 +313,11 @@ def named_schedules(
 
 
 def _strips(agent: Agent, scene: Scene, columns: list[list[Row]]) -> list[Strip]:
+    """Without the first frames of the context that no example has."""
+    missing = int((~scene.mask[:, : scene.context].any(0)).int().cumprod(0).sum())
     strips, names = [], names_of_actions(agent)
     for example in range(len(scene.frames)):
         real = [real_row(scene, example), reconstruction_row(agent, scene, example)]
-        rows = real + [column[example] for column in columns]
-        strips.append(Strip(rows, scene.context, names))
+        rows = [row.later(missing) for row in real + [column[example] for column in columns]]
+        strips.append(Strip(rows, scene.context - missing, names))
     return strips
