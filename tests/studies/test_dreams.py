@@ -1,6 +1,7 @@
 """`horizon study dreams`: the same contexts and policy in the dream and in the environment."""
 
 import json
+import shutil
 
 import numpy as np
 import pytest
@@ -8,6 +9,7 @@ import torch
 
 from horizon_imagination.agent import Agent
 from horizon_imagination.learn.controller import Outcome
+from horizon_imagination.schedules import horizon_schedule
 from horizon_imagination.studies import dreams
 from horizon_imagination.studies.dreams import Followed, Futures, describe, ratio_interval, summary
 
@@ -92,3 +94,26 @@ def test_the_command_writes_figures_and_picture(command, trained, tmp_path):
     _, printed, _ = command(line)
     assert printed.splitlines()[-1].startswith("figure: ") and "{" not in printed
     assert command(f"study dreams {trained} --contexts 0")[0] == 2
+
+
+def test_dreams_may_follow_another_schedule(command, trained, tmp_path, monkeypatch):
+    """Its results stand apart from those of the agent's own."""
+    run = tmp_path / "run"
+    shutil.copytree(trained, run)
+    seen, play = [], dreams.play_and_imagine
+
+    def spied(*arguments, schedule, **named):
+        seen.append(schedule)
+        return play(*arguments, schedule=schedule, **named)
+
+    monkeypatch.setattr(dreams, "play_and_imagine", spied)
+    line = f"study dreams {run} --contexts 4 --steps 12 --device cpu"
+    assert command(line)[0] == command(f"{line} --budget 9 --decay-horizon 3")[0] == 0
+    own, other = (run / "studies" / name / "dreams.json" for name in ("dreams", "dreams-3-9"))
+    own, other = (json.loads(path.read_text()) for path in (own, other))
+    assert seen[0] is None and torch.equal(seen[1], horizon_schedule(6, 9, 3))
+    assert own["real_by_frame"] == other["real_by_frame"], "the same contexts, really played"
+    assert own["imagined_by_frame"] != other["imagined_by_frame"]
+    for wrong in ("--budget 0", "--decay-horizon 99"):
+        status, _, said = command(f"{line} {wrong}")
+        assert status == 2 and "Traceback" not in said

@@ -153,10 +153,15 @@ class DreamsArguments:
     """Frames from which both go on."""
     steps: int = 2000
     """Fresh steps to take contexts from."""
+    budget: int | None = None
+    """Denoising steps of a dream, instead of the agent's own."""
+    decay_horizon: float | None = None
+    """Decay horizon of a dream, instead of the agent's own."""
     seed: int = 0
     """Seed of the environment and of all draws."""
     out: Path | None = None
-    """Folder for the results; by default studies/dreams in the run."""
+    """Folder for the results; by default studies/dreams in the run, or studies/dreams-NU-B with
+    another schedule."""
     device: str = "auto"
     """cuda, mps, cpu, or auto for the best one available."""
     trust: bool = False
@@ -173,6 +178,7 @@ def dreams_main(argv: list[str]) -> int | None:
     from tempfile import TemporaryDirectory
 
     from horizon_imagination.agent import Agent
+    from horizon_imagination.schedules import horizon_schedule
     from horizon_imagination.studies import dreams
     from horizon_imagination.studies.controller import check_actions
 
@@ -180,7 +186,15 @@ def dreams_main(argv: list[str]) -> int | None:
     agent = Agent.load(place.agent, args.device)
     check_actions(agent)
     env = agent.config.env.trusted() if args.trust else agent.config.env
-    folder = output_folder(args.out or place.results / "studies" / "dreams")
+    schedule, name = None, "dreams"
+    if args.budget is not None or args.decay_horizon is not None:
+        own = agent.config.imagination
+        budget = own.budget if args.budget is None else args.budget
+        decay = own.decay_horizon if args.decay_horizon is None else args.decay_horizon
+        with as_usage_error():
+            schedule = horizon_schedule(own.horizon, budget, decay)
+        name = f"dreams-{decay:g}-{budget}"
+    folder = output_folder(args.out or place.results / "studies" / name)
     with TemporaryDirectory(prefix="horizon-dreams-") as replay:
         futures = dreams.play_and_imagine(
             agent,
@@ -190,6 +204,7 @@ def dreams_main(argv: list[str]) -> int | None:
             steps=args.steps,
             seed=args.seed,
             progress=Counter(),
+            schedule=schedule,
         )
     found = dreams.summary(futures)
     print("\n".join(dreams.write(found, folder)))

@@ -35,6 +35,7 @@ from horizon_imagination.metrics.statistics import Interval
 from horizon_imagination.provenance import provenance
 from horizon_imagination.streams import Streams
 from horizon_imagination.studies.controller import PlayedLoss, Remembering
+from horizon_imagination.types import Schedule
 
 Rewards = Float[np.ndarray, "context frame"]
 PARTS = 4
@@ -67,8 +68,12 @@ def play_and_imagine(
     steps: int,
     seed: int,
     progress: Callable[[str, int, int], None],
+    schedule: Schedule | None = None,
 ) -> Futures:
-    """Play fresh steps into `folder`, then follow contexts of them in both worlds."""
+    """Play fresh steps into `folder`, then follow contexts of them in both worlds.
+
+    Dreams follow the agent's schedule, or another one.
+    """
     cfg, device = agent.config, agent.device
     world = Remembering(make_env(env, seed=seed))
     height, width, channels = world.observation_space.shape  # type: ignore[misc]
@@ -77,7 +82,8 @@ def play_and_imagine(
     collector = Collector(world, store, replay, agent, streams["collect"])
     batch = min(contexts, cfg.controller.learner.batch_size)
     worlds = [make_env(env, seed=seed + i) for i in range(batch)]
-    parts = agent.actor, agent.critic, agent.world_model, agent.schedule
+    followed = agent.schedule if schedule is None else schedule
+    parts = agent.actor, agent.critic, agent.world_model, followed
     settings = cfg.controller, cfg.imagination, streams["imagination"]
     dream = ControllerLoss(*parts, *settings)
     played = PlayedLoss(*parts, *settings, agent=agent, worlds=worlds, states=world.states)
