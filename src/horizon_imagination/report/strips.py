@@ -4,7 +4,7 @@ Every row of a strip starts from the same real context and, where it is imagined
 noise. Column t of a row is a frame and the action and reward that led to it.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -57,8 +57,13 @@ class Row:
 
     def later(self, first: int) -> "Row":
         """The row without the frames before this one."""
-        parts = (self.frames, self.prev_actions, self.reward, self.shown)
-        return Row(self.label, *(part[first:] for part in parts), self.note)
+        return replace(
+            self,
+            frames=self.frames[first:],
+            prev_actions=self.prev_actions[first:],
+            reward=self.reward[first:],
+            shown=self.shown[first:],
+        )
 
 
 @dataclass(frozen=True)
