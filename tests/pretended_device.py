@@ -4,7 +4,7 @@ What runs on it with the CPU's numbers puts no tensor on a wrong device, as it w
 GPU. Steps that a GPU captures as a graph may not read values or copy from the host here either.
 Kernels, streams, half precision and pinned memory are not pretended.
 
-Importing this changes torch for the whole process, so a test imports it in a process of its own.
+`install` changes torch for the whole process, so tests call it in one of their own.
 """
 
 from collections.abc import Iterator
@@ -26,10 +26,8 @@ from horizon_imagination.learn import latents, together
 
 aten = torch.ops.aten
 NAME = "pretended"
-_setup_privateuseone_for_python_backend(NAME)
-torch.pretended.get_amp_supported_dtype = lambda *_: [torch.bfloat16]  # type: ignore[attr-defined]
-torch.__future__.set_overwrite_module_params_on_conversion(True)
-DEVICE = torch.device(NAME, 0)
+DEVICE: torch.device
+"""There is one once it is installed."""
 READS = {
     aten._local_scalar_dense.default, aten.nonzero.default, aten.equal.default,
     aten.masked_select.default, aten.is_nonzero.default,
@@ -173,11 +171,18 @@ def _saving_from_cpu(save: Any) -> Any:
     return saved
 
 
-torch.Generator = Generator  # type: ignore[misc]
-together.torch.cuda.Stream = lambda *_, **__: None  # type: ignore[assignment, misc]
-graph.StepGraph.__call__ = _called  # type: ignore[method-assign]
-graph.wanted = lambda setting, device: setting != "off" and device.type == NAME
-latents.BLOCKS[NAME] = latents.BLOCKS["cpu"]
-horizon_imagination.imagination._capturing = lambda: _capturing
-for module in (horizon_imagination.agent, horizon_imagination.checkpoint):
-    module.save_file = _saving_from_cpu(module.save_file)
+def install() -> None:
+    """Register the device, and capture steps on it."""
+    global DEVICE
+    _setup_privateuseone_for_python_backend(NAME)
+    torch.pretended.get_amp_supported_dtype = lambda *_: [torch.bfloat16]  # type: ignore[attr-defined]
+    DEVICE = torch.device(NAME, 0)
+    torch.__future__.set_overwrite_module_params_on_conversion(True)
+    torch.Generator = Generator  # type: ignore[misc]
+    together.torch.cuda.Stream = lambda *_, **__: None  # type: ignore[assignment, misc]
+    graph.StepGraph.__call__ = _called  # type: ignore[method-assign]
+    graph.wanted = lambda setting, device: setting != "off" and device.type == NAME
+    latents.BLOCKS[NAME] = latents.BLOCKS["cpu"]
+    horizon_imagination.imagination._capturing = lambda: _capturing
+    for module in (horizon_imagination.agent, horizon_imagination.checkpoint):
+        module.save_file = _saving_from_cpu(module.save_file)

@@ -107,6 +107,7 @@ def step_with(mistake):
 
 def main():
     name = sys.argv[1]
+    other.install()
     if name == "mistakes":
         with other.pretended():
             print(json.dumps({how: step_with(mistake) for how, mistake in MISTAKES.items()}))

@@ -178,7 +178,6 @@ def dreams_main(argv: list[str]) -> int | None:
     from tempfile import TemporaryDirectory
 
     from horizon_imagination.agent import Agent
-    from horizon_imagination.schedules import horizon_schedule
     from horizon_imagination.studies import dreams
     from horizon_imagination.studies.controller import check_actions
 
@@ -186,14 +185,8 @@ def dreams_main(argv: list[str]) -> int | None:
     agent = Agent.load(place.agent, args.device)
     check_actions(agent)
     env = agent.config.env.trusted() if args.trust else agent.config.env
-    schedule, name = None, "dreams"
-    if args.budget is not None or args.decay_horizon is not None:
-        own = agent.config.imagination
-        budget = own.budget if args.budget is None else args.budget
-        decay = own.decay_horizon if args.decay_horizon is None else args.decay_horizon
-        with as_usage_error():
-            schedule = horizon_schedule(own.horizon, budget, decay)
-        name = f"dreams-{decay:g}-{budget}"
+    with as_usage_error():
+        schedule, name = dreams.another_schedule(agent, args.budget, args.decay_horizon)
     folder = output_folder(args.out or place.results / "studies" / name)
     with TemporaryDirectory(prefix="horizon-dreams-") as replay:
         futures = dreams.play_and_imagine(

@@ -33,6 +33,7 @@ from horizon_imagination.learn.controller import ControllerLoss, Outcome
 from horizon_imagination.learn.latents import LatentCache
 from horizon_imagination.metrics.statistics import Interval
 from horizon_imagination.provenance import provenance
+from horizon_imagination.schedules import horizon_schedule
 from horizon_imagination.streams import Streams
 from horizon_imagination.studies.controller import PlayedLoss, Remembering
 from horizon_imagination.types import Schedule
@@ -57,6 +58,19 @@ class Futures:
     """By the environment."""
     ended: tuple[float, float]
     """Share of the futures that ended: imagined, real."""
+
+
+def another_schedule(
+    agent: Agent, budget: int | None, decay_horizon: float | None
+) -> tuple[Schedule | None, str]:
+    """A schedule with this budget or decay horizon; none for the agent's own. And a name for the
+    results."""
+    if budget is None and decay_horizon is None:
+        return None, "dreams"
+    own = agent.config.imagination
+    budget = own.budget if budget is None else budget
+    decay = own.decay_horizon if decay_horizon is None else decay_horizon
+    return horizon_schedule(own.horizon, budget, decay), f"dreams-{decay:g}-{budget}"
 
 
 def play_and_imagine(
