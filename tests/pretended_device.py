@@ -14,9 +14,9 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
+from torch.utils import backend_registration
 from torch.utils._python_dispatch import TorchDispatchMode, return_and_correct_aliasing
 from torch.utils._pytree import tree_flatten, tree_map
-from torch.utils.backend_registration import _setup_privateuseone_for_python_backend
 
 import horizon_imagination.agent
 import horizon_imagination.checkpoint
@@ -174,7 +174,7 @@ def _saving_from_cpu(save: Any) -> Any:
 def install() -> None:
     """Register the device, and capture steps on it."""
     global DEVICE
-    _setup_privateuseone_for_python_backend(NAME)
+    backend_registration._setup_privateuseone_for_python_backend(NAME)
     torch.pretended.get_amp_supported_dtype = lambda *_: [torch.bfloat16]  # type: ignore[attr-defined]
     DEVICE = torch.device(NAME, 0)
     torch.__future__.set_overwrite_module_params_on_conversion(True)
