@@ -29,8 +29,8 @@ WHOLE = {
     "kung-fu-master-fast-whole": "ALE/KungFuMaster-v5",
 }
 """Runs of `fast` of as many steps as the published ones, before `change_every`."""
-HEEDING = {"gopher-fast-whole": "gopher-fast-changes"}
-"""The same with it, as far as they have come."""
+HEEDING = {"gopher-fast-whole": "gopher-fast-early-steps"}
+"""The same with it, and with more steps of the learners in the first 100 epochs."""
 SETTING, STEPS = "hi-4-16", 100_000
 PUBLISHED, PAPER, FIRST, BEFORE, NOW = (PALETTE[i] for i in (0, 1, 3, 2, 5))
 """Colours: one for each configuration, in both figures."""
@@ -67,7 +67,8 @@ def chart(env: str, ours: Curve, fast: Curve | None) -> Chart:
 
 def whole_chart(env: str, fast: Curve, heeding: Curve | None) -> Chart:
     """A whole run of `fast`, the five published ones, and one that heeds changed actions."""
-    lines = [*own(fast, "fast, before change_every", BEFORE), *own(heeding, "fast", NOW)]
+    now = own(heeding, "fast, early_steps", NOW)
+    lines = [*own(fast, "fast, before change_every", BEFORE), *now]
     return panel(env, STEPS, lines, smoothing_window(len(fast.steps)))
 
 

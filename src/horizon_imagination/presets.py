@@ -240,7 +240,7 @@ PRESETS: dict[str, tuple[str, Config]] = {
         PAPER,
     ),
     "fast": (
-        "100 K steps in 20 minutes of an H200: 26 M parameters, decay horizon 4, budget 8 for 16 "
+        "100 K steps in 22 minutes of an H200: 26 M parameters, decay horizon 4, budget 8 for 16 "
         "frames; docs/fast.md has every change",
         FAST,
     ),
