@@ -244,6 +244,9 @@ def test_frames_begun_otherwise_cost_a_forward_pass(every, pieces, segments):
     ours, changed = costs(PAPER, 6), costs(config, 6)
     more = changed.steps["world_model"].flops - ours.steps["world_model"].flops
     assert more == pytest.approx(segments * ours.segment.flops, rel=1e-6, abs=1.0)
+    effect = replaced(config, world_model={"change_by": "effect"})
+    more = costs(effect, 6).steps["world_model"].flops - ours.steps["world_model"].flops
+    assert more == pytest.approx(2 * segments * ours.segment.flops, rel=1e-6, abs=1.0)
 
 
 def test_a_replay_costs_the_denoiser_once_more_and_an_encoding_of_its_own():

@@ -197,8 +197,9 @@ class WorldModelConfig:
     noise_ahead: int | None = None
     """Frames of pure noise in a segment that teach the denoiser: the first so many, or all."""
     change_every: int = 0
-    """In one sample of so many, half of the noisy frames were begun under other actions, as in
-    imagination where a policy changes an action; 0 for none."""
+    """In one sample of so many, half of the noisy frames were begun under other actions; or 0."""
+    change_by: Literal["frame", "effect"] = "frame"
+    """They show another frame, or their own with what the other action makes different in it."""
     reward_rate: float = 1.0
     """Learning rate of the reward model, as a multiple of the learner's."""
     reward_weight_decay: float | None = None

@@ -316,12 +316,14 @@ def _entries(config: Config) -> EntryPlan:
 
 
 def _begun_otherwise(config: Config) -> int:
-    """Segments of a step that the denoiser begins under other actions, before it learns."""
+    """Segments that the denoiser is asked about in a step, before it learns, to begin frames under
+    other actions; by their effect, under their own too."""
     cfg = config.world_model
     if not cfg.change_every:
         return 0
     piece = cfg.learner.batch_size // cfg.learner.micro_batches
-    return -(-piece // cfg.change_every) * cfg.learner.micro_batches
+    asked = 2 if cfg.change_by == "effect" else 1
+    return asked * -(-piece // cfg.change_every) * cfg.learner.micro_batches
 
 
 def _replays(config: Config) -> bool:

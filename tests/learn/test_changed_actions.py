@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 import torch
+from einops import rearrange
 from test_world_model import REWARD_SHAPE, experience, make_denoiser
 
 from horizon_imagination.config import DenoiserConfig, WorldModelConfig
@@ -49,6 +50,44 @@ def test_a_frame_is_begun_where_the_other_action_leads():
     left = (1 - tau)[..., None, None, None]
     straight = (batch.z - noisy) / left
     torch.testing.assert_close((batch.z - found)[begun], straight[begun])
+
+
+def of_an_additive_world(coin, rng):
+    """Segments whose frames are a tenth of the action plus a coin, and what each would be else."""
+    batch = experience(*coin.shape, rng)
+    brought = rearrange(coin, "b t -> b t 1 1 1").expand_as(batch.z)
+    led = lambda actions: rearrange(actions / 10, "b t -> b t 1 1 1") + brought  # noqa: E731
+    return batch._replace(z=led(batch.prev_actions)), led
+
+
+def test_by_effect_a_frame_is_what_the_other_action_would_have_led_to_with_the_same_chance():
+    """In a world where action and chance add up, and the denoiser knows the mean of chance."""
+    rng = torch.Generator().manual_seed(0)
+    batch, led = of_an_additive_world(torch.randn(3, 4, generator=rng), rng)
+    noise, tau = uniform_noise(*batch.z.shape, rng=rng), torch.rand(3, 4, generator=rng)
+    begun = torch.rand(3, 4, generator=rng) < 0.5
+    others = batch.prev_actions.roll(1, 0)
+    found = begun_otherwise(towards_the_action, batch, tau, noise, others, begun, "effect")
+    shown = torch.where(begun[..., None, None, None], led(others), batch.z)
+    torch.testing.assert_close(interpolate(found, batch.z, tau), interpolate(noise, shown, tau))
+    assert torch.equal(found[~begun], noise[~begun])
+
+
+def test_by_frame_nothing_tells_what_chance_has_brought_and_by_effect_it_shows():
+    """So by frame the best guess of an uncertain thing stays its mean, however late the time."""
+    rng = torch.Generator().manual_seed(0)
+    coin = torch.randint(0, 2, (400, 2), generator=rng).float()
+    batch, _ = of_an_additive_world(coin, rng)
+    noise, tau = uniform_noise(*batch.z.shape, rng=rng), torch.full((400, 2), 0.8)
+    begun, others = torch.ones(400, 2).bool(), batch.prev_actions.roll(1, 0)
+
+    def told(by):
+        found = begun_otherwise(towards_the_action, batch, tau, noise, others, begun, by)
+        seen = interpolate(found, batch.z, tau).mean((2, 3, 4)) - 0.8 * others / 10
+        return torch.corrcoef(torch.stack([seen.flatten(), coin.flatten()]))[0, 1].item()
+
+    assert abs(told("frame")) < 0.1
+    assert told("effect") > 0.9
 
 
 def test_the_other_action_is_seen_in_the_frame_alone_that_was_begun_with_it():

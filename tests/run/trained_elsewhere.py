@@ -49,7 +49,7 @@ VARIANTS = {
     "naive": {"imagination": {"sampler": "naive", "engine": "plain"}},
     "coupled": {
         "imagination": {"sampler": "coupled", "context": 2},
-        "world_model": {"segment_length": 8},
+        "world_model": {"segment_length": 8, "change_every": 2, "change_by": "effect"},
         "controller": {"rewarded": "replay"},
         "denoiser": {"prediction": "velocity", "loss_weight": "uniform"},
     },

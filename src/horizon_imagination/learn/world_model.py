@@ -1,6 +1,6 @@
 """The world model's losses: rectified flow for the denoiser (Eq. 1), rewards and ends."""
 
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -81,19 +81,31 @@ def begun_otherwise(
     noise: Latents,
     others: Actions,
     begun: Flags,
+    by: Literal["frame", "effect"] = "frame",
 ) -> Latents:
     """Noise for frames of which those of `begun` have moved under other actions until now.
 
-    Imagination has such frames where a policy changes an action. Each goes from z^0 to z^tau in
-    one Euler step under the other action. The noise that comes back is the one whose interpolation
-    with the true frame is that z^tau; so it gives the velocity that still leads to the true frame.
+    Imagination has such frames where a policy changes an action. The noise that comes back is the
+    one whose interpolation with the true frame is what such a frame shows at tau; so it gives the
+    velocity that still leads to the true frame. A frame of pure noise goes on, in one Euler step,
+
+    - by `frame`: to z^tau under the other action. This is the mean of all that may come, so nothing
+      in it tells which of it comes: the denoiser learns to leave it a mean;
+    - by `effect`: under the other action and under its own. Their difference is what the action
+      does, and is added to the interpolation, which shows what chance has brought.
     """
     here = rearrange(begun, "b t -> b t 1 1 1")
     seen = torch.where(here, noise, interpolate(noise, batch.z, tau))
+    start = tau.masked_fill(begun, 0.0)
     actions = torch.where(entrywise(begun, others), others, batch.prev_actions)
-    imagined = noise + denoiser(seen, tau.masked_fill(begun, 0.0), actions).float()
+    if by == "effect":
+        both = torch.cat([actions, batch.prev_actions])
+        other, own = denoiser(seen.repeat(2, 1, 1, 1, 1), start.repeat(2, 1), both).chunk(2)
+        moved = (other - own).float()
+    else:
+        moved = noise + denoiser(seen, start, actions).float() - batch.z
     share = rearrange(tau / (1 - tau).clamp(min=1e-4), "b t -> b t 1 1 1")
-    return torch.where(here, noise + share * (imagined - batch.z), noise)
+    return torch.where(here, noise + share * moved, noise)
 
 
 def changed_frames(tau: Times, every: int, rng: torch.Generator) -> Flags:
@@ -111,6 +123,7 @@ def with_changes(
     others: Actions,
     begun: Flags,
     rows: slice,
+    by: Literal["frame", "effect"] = "frame",
 ) -> Latents:
     """The noise of a batch whose frames of `begun` were begun under other actions.
 
@@ -120,7 +133,8 @@ def with_changes(
         return noise
     some = Experience(*(part[rows] for part in batch))
     noise = noise.clone()
-    noise[rows] = begun_otherwise(denoiser, some, tau[rows], noise[rows], others[rows], begun[rows])
+    drawn = tau[rows], noise[rows], others[rows], begun[rows]
+    noise[rows] = begun_otherwise(denoiser, some, *drawn, by)
     return noise
 
 
@@ -211,7 +225,8 @@ def world_model_loss(
             begun, others = ranks.share((begun, others))
             first = -ranks.rows(samples).start % cfg.change_every
             rows = slice(first, None, cfg.change_every)
-            own = *own[:2], with_changes(denoiser, *own, others, begun, rows)
+            changes = others, begun, rows, cfg.change_by
+            own = *own[:2], with_changes(denoiser, *own, *changes)
         terms |= denoiser_terms(denoiser, denoiser_cfg, *own, cfg.noise_ahead, begun)
     means: dict[str, Tensor] = {
         name: ranks.mean(term.total, term.count) for name, term in terms.items()
