@@ -65,14 +65,14 @@ def ended(task: Task) -> bool:
 def judge(task: Task, args: argparse.Namespace) -> dict:
     """The row of a trained run; what was measured before, after as many epochs, is read."""
     folder, device, run = task.folder, ("--device", args.device), load_run(task.folder)
-    judged = folder / "candidate" / f"epoch-{run.epochs}"
-    played, dreamt = judged / "evaluation.json", judged / "dreams.json"
+    results = folder / "candidate" / f"epoch-{run.epochs}"
+    played, dreamt = results / "evaluation.json", results / "dreams.json"
     if not played.exists():
         words = ("--episodes", args.episodes, "--parallel", args.episodes)
         horizon("evaluate", folder, *words, "--out", played, *device)
     if not dreamt.exists():
         words = ("--contexts", args.contexts, "--steps", args.steps)
-        horizon("study", "dreams", folder, *words, "--out", judged, *device)
+        horizon("study", "dreams", folder, *words, "--out", results, *device)
     evaluated = json.loads(played.read_text())["summary"]
     dreams = json.loads(dreamt.read_text())
     return {
@@ -148,12 +148,12 @@ def main() -> None:
     for task in tasks:
         print(f"{label(task)}: {task.run.config.training.epochs} epochs", file=sys.stderr)
     rows = compare(tasks, args)
-    judged, failed = {row["run"] for row in rows}, [x for x in tasks if x.state == "failed"]
+    shown, failed = {row["run"] for row in rows}, [x for x in tasks if x.state == "failed"]
     print(table(rows))
     about = {
         "bench": "candidates",
         "suites": [x.stem for x in args.suites],
-        "left_out": [label(x) for x in tasks if label(x) not in judged],
+        "left_out": [label(x) for x in tasks if label(x) not in shown],
         "failed": [label(x) for x in failed],
     }
     print(json.dumps(about | {"rows": rows} | provenance()))
@@ -184,7 +184,7 @@ def label(task: Task) -> str:
 def compare(tasks: list[Task], args: argparse.Namespace) -> list[dict]:
     """Rows of the runs in the order in which they ended."""
     until = time.monotonic() + 60 * (args.minutes - args.reserve)
-    waiting, running, rows, judged = list(tasks), [], [], []
+    waiting, running, rows, judging = list(tasks), [], [], []
     one_row = Lock()
 
     def ready(task: Task) -> bool:
@@ -209,13 +209,13 @@ def compare(tasks: list[Task], args: argparse.Namespace) -> list[dict]:
                 for task in [x for x in running if ended(x)]:
                     running.remove(task)
                     if ready(task):
-                        judged.append(judges.submit(add, task))
+                        judging.append(judges.submit(add, task))
                         if not args.reserve:
-                            judged[-1].result()  # its seconds tell whether another run fits
+                            judging[-1].result()  # its seconds tell whether another run fits
                 while waiting and len(running) < args.jobs:
                     task = waiting.pop(0)
                     if task.state == "finished":
-                        judged.append(judges.submit(add, task))
+                        judging.append(judges.submit(add, task))
                     elif args.reserve or expected(task, rows) < left:
                         begin(task, BEHIND if running else {})
                         running.append(task)
@@ -225,8 +225,8 @@ def compare(tasks: list[Task], args: argparse.Namespace) -> list[dict]:
         for task in running:
             task.state = "finished" if is_finished(task.folder, task.run.config) else "stopped"
             if saved_epochs(task.folder) and ready(task):
-                judged.append(judges.submit(add, task))
-    for one in judged:
+                judging.append(judges.submit(add, task))
+    for one in judging:
         one.result()
     return rows
 

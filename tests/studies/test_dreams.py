@@ -112,6 +112,9 @@ def test_dreams_may_follow_another_schedule(command, trained, tmp_path, monkeypa
     own, other = (run / "studies" / name / "dreams.json" for name in ("dreams", "dreams-3-9"))
     own, other = (json.loads(path.read_text()) for path in (own, other))
     assert seen[0] is None and torch.equal(seen[1], horizon_schedule(6, 9, 3))
+    assert (
+        (other["budget"], other["decay_horizon"]) == (9, 3) != (own["budget"], own["decay_horizon"])
+    )
     assert own["real_by_frame"] == other["real_by_frame"], "the same contexts, really played"
     assert own["imagined_by_frame"] != other["imagined_by_frame"]
     for wrong in ("--budget 0", "--decay-horizon 99"):

@@ -186,7 +186,7 @@ def dreams_main(argv: list[str]) -> int | None:
     check_actions(agent)
     env = agent.config.env.trusted() if args.trust else agent.config.env
     with as_usage_error():
-        schedule, name = dreams.another_schedule(agent, args.budget, args.decay_horizon)
+        schedule, name, said = dreams.another_schedule(agent, args.budget, args.decay_horizon)
     folder = output_folder(args.out or place.results / "studies" / name)
     with TemporaryDirectory(prefix="horizon-dreams-") as replay:
         futures = dreams.play_and_imagine(
@@ -199,7 +199,7 @@ def dreams_main(argv: list[str]) -> int | None:
             progress=Counter(),
             schedule=schedule,
         )
-    found = dreams.summary(futures)
+    found = dreams.summary(futures) | said
     print("\n".join(dreams.write(found, folder)))
     if args.json:
         print(json.dumps(found))

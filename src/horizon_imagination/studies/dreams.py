@@ -62,15 +62,16 @@ class Futures:
 
 def another_schedule(
     agent: Agent, budget: int | None, decay_horizon: float | None
-) -> tuple[Schedule | None, str]:
-    """A schedule with this budget or decay horizon; none for the agent's own. And a name for the
-    results."""
-    if budget is None and decay_horizon is None:
-        return None, "dreams"
-    own = agent.config.imagination
+) -> tuple[Schedule | None, str, dict[str, float]]:
+    """A schedule with this budget or decay horizon, or none for the agent's own; a name for the
+    results, and what they say of it: nothing of one that was given as a matrix."""
+    own, asked = agent.config.imagination, (budget, decay_horizon) != (None, None)
     budget = own.budget if budget is None else budget
     decay = own.decay_horizon if decay_horizon is None else decay_horizon
-    return horizon_schedule(own.horizon, budget, decay), f"dreams-{decay:g}-{budget}"
+    said = {"budget": budget, "decay_horizon": decay}
+    if not asked:
+        return None, "dreams", said if agent.given_schedule is None else {}
+    return horizon_schedule(own.horizon, budget, decay), f"dreams-{decay:g}-{budget}", said
 
 
 def play_and_imagine(
