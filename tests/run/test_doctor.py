@@ -102,6 +102,20 @@ def test_each_ailment_is_found_by_itself(name, changes):
     assert names(run_of(**changes)) == [name]
 
 
+def test_what_brings_ends_back_depends_on_who_misses_them():
+    """The frames lack them, or the reward model does not know them."""
+
+    def tried(read, **world_model):
+        config = replaced(PRESETS["demo"][1], world_model=world_model)
+        ends = {"imagined_end": 0.01, "real_end": 0.05, "read_end": read}
+        run = run_of(config, **{f"world_model__{x}": y for x, y in ends.items()})
+        return diagnose(run)[0].advice
+
+    assert tried(0.01).startswith("--replay.min-segment 2 or")
+    assert tried(0.05, change_every=2).startswith("--world-model.change-by effect or")
+    assert tried(0.05, change_every=0).startswith("a larger --imagination.budget or")
+
+
 @pytest.mark.parametrize("changes", [{"controller__replayed_reward": 0.4},
                                      {"world_model__unheeded_changes": 0.7}])  # fmt: skip
 def test_nobody_is_told_to_switch_on_what_is_on(changes):
