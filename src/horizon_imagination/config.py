@@ -290,7 +290,7 @@ class ReplayConfig:
     recent_share: float = 0.3
     """Share of each batch that is sampled by Beta(3, 1), which favours recent data."""
     min_segment: int = 4
-    """Shortest training segment, in frames."""
+    """Shortest training segment, in frames; no end is learned nearer to its first one."""
     min_future: int = 1
     """Least number of real steps after a context; raise it where episodes are short."""
     end_share: float = 0.0

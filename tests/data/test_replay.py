@@ -53,6 +53,14 @@ def test_a_shift_by_one_would_be_noticed(store):
             assert_consistent(shifted, row)
 
 
+@pytest.mark.parametrize("shortest", [2, 4])
+def test_an_end_comes_at_the_earliest_with_the_last_frame_of_the_shortest_segment(store, shortest):
+    """So a reward model never learns that a context may end before."""
+    replay = Replay(store, replace(UNIFORM, min_segment=shortest))
+    ended = segments(replay, 2000, 8, generator()).terminated.any(0)
+    assert ended.nonzero()[0].item() == shortest - 2, "the step that led to that frame"
+
+
 def test_every_row_with_enough_frames_left_begins_some_segment(store):
     rows = Replay(store, UNIFORM).segment_rows(4000, 8, generator()).rows[:, 0]
     ends = zip(store.starts, store.ends, strict=True)
