@@ -56,7 +56,10 @@ def of_an_additive_world(coin, rng):
     """Segments whose frames are a tenth of the action plus a coin, and what each would be else."""
     batch = experience(*coin.shape, rng)
     brought = rearrange(coin, "b t -> b t 1 1 1").expand_as(batch.z)
-    led = lambda actions: rearrange(actions / 10, "b t -> b t 1 1 1") + brought  # noqa: E731
+
+    def led(actions):
+        return rearrange(actions / 10, "b t -> b t 1 1 1") + brought
+
     return batch._replace(z=led(batch.prev_actions)), led
 
 

@@ -105,8 +105,8 @@ def test_each_ailment_is_found_by_itself(name, changes):
 def test_what_brings_ends_back_depends_on_who_misses_them():
     """The frames lack them, or the reward model does not know them."""
 
-    def tried(read, **world_model):
-        config = replaced(PRESETS["demo"][1], world_model=world_model)
+    def tried(read, replay=None, **world_model):
+        config = replaced(PRESETS["demo"][1], world_model=world_model, replay=replay or {})
         ends = {"imagined_end": 0.01, "real_end": 0.05, "read_end": read}
         run = run_of(config, **{f"world_model__{x}": y for x, y in ends.items()})
         return diagnose(run)[0].advice
@@ -114,6 +114,9 @@ def test_what_brings_ends_back_depends_on_who_misses_them():
     assert tried(0.01).startswith("--replay.min-segment 2 or")
     assert tried(0.05, change_every=2).startswith("--world-model.change-by effect or")
     assert tried(0.05, change_every=0).startswith("a larger --imagination.budget or")
+    on = {"min_segment": 2, "end_share": 0.15}
+    assert tried(0.01, on) == "more data in a new run"
+    assert tried(0.05, on, change_by="effect") == "a larger --imagination.budget in a new run"
 
 
 @pytest.mark.parametrize("changes", [{"controller__replayed_reward": 0.4},

@@ -97,15 +97,14 @@ def begun_otherwise(
     here = rearrange(begun, "b t -> b t 1 1 1")
     seen = torch.where(here, noise, interpolate(noise, batch.z, tau))
     start = tau.masked_fill(begun, 0.0)
-    actions = torch.where(entrywise(begun, others), others, batch.prev_actions)
-    if by == "effect":
-        both = torch.cat([actions, batch.prev_actions])
-        other, own = denoiser(seen.repeat(2, 1, 1, 1, 1), start.repeat(2, 1), both).chunk(2)
-        moved = (other - own).float()
-    else:
-        moved = noise + denoiser(seen, start, actions).float() - batch.z
+
+    def imagined(actions: Actions) -> Latents:
+        return noise + denoiser(seen, start, actions).float()
+
+    other = imagined(torch.where(entrywise(begun, others), others, batch.prev_actions))
+    own = imagined(batch.prev_actions) if by == "effect" else batch.z
     share = rearrange(tau / (1 - tau).clamp(min=1e-4), "b t -> b t 1 1 1")
-    return torch.where(here, noise + share * moved, noise)
+    return torch.where(here, noise + share * (other - own), noise)
 
 
 def changed_frames(tau: Times, every: int, rng: torch.Generator) -> Flags:

@@ -138,16 +138,18 @@ def dreams_that_do_not_end(run: Run) -> Iterator[Finding]:
         return
     if real < RARE or imagined >= (1 - UNPAID) * real:
         return
-    misread, cfg = read < (1 - UNPAID) * real, run.config
-    mean = cfg.world_model.change_every and cfg.world_model.change_by == "frame"
-    keep = "--world-model.change-by effect" if mean else "a larger --imagination.budget"
+    misread, model, replay = read < (1 - UNPAID) * real, run.config.world_model, run.config.replay
+    by_frame = model.change_every > 0 and model.change_by == "frame"
+    shown = "--replay.min-segment 2" if replay.min_segment > 2 else "more data"
+    kept = "--world-model.change-by effect" if by_frame else "a larger --imagination.budget"
+    more = "" if replay.end_share else " or --replay.end-share 0.15"
     yield Finding(
         "dreams that do not end",
         f"{number(100 * imagined, 2)} % of dreams end, {number(100 * real, 2)} % of the same real "
         f"segments, {number(100 * read, 2)} % as read from real frames",
         "the policy does not learn what to avoid; "
         + ("the reward model misses ends" if misread else "imagined frames lack what ends them"),
-        f"{'--replay.min-segment 2' if misread else keep} or --replay.end-share 0.15 in a new run",
+        f"{shown if misread else kept}{more} in a new run",
     )
 
 
